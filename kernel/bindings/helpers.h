@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Functions for Rust that the kernel offers only as macros, inline functions
+ * or with a variable number of arguments.
+ */
+#ifndef IMRSIM_HELPERS_H
+#define IMRSIM_HELPERS_H
+
+#include <linux/bio.h>
+#include <linux/completion.h>
+#include <linux/hrtimer.h>
+#include <linux/percpu-refcount.h>
+#include <linux/workqueue.h>
+
+struct workqueue_struct *imrsim_alloc_workqueue(const char *name);
+void imrsim_init_work(struct work_struct *work, work_func_t func);
+bool imrsim_queue_work(struct workqueue_struct *wq, struct work_struct *work);
+
+void imrsim_bio_set_dev(struct bio *bio, struct block_device *bdev);
+sector_t imrsim_bdev_nr_sectors(struct block_device *bdev);
+unsigned int imrsim_bdev_logical_block_size(struct block_device *bdev);
+bool imrsim_bdev_read_only(struct block_device *bdev);
+
+struct page *imrsim_alloc_page(bool may_sleep);
+void imrsim_free_page(struct page *page);
+struct page *imrsim_page_next(struct page *page);
+void imrsim_set_page_next(struct page *page, struct page *next);
+void imrsim_clear_page(struct page *page);
+void imrsim_bio_copy_to_page(struct bio *bio, unsigned int skip, unsigned int len,
+			     struct page *page, unsigned int offset);
+
+void *imrsim_alloc_buffer(unsigned int order);
+void imrsim_free_buffer(void *buffer, unsigned int order);
+blk_status_t imrsim_rw(struct block_device *bdev, sector_t sector, void *data, unsigned int len,
+		       blk_opf_t opf);
+
+/* One of the reads of imrsim_read_all(): what is read where, and how it ended. */
+struct imrsim_read {
+	sector_t sector;
+	void *data;
+	unsigned int len;
+	blk_status_t status;
+	struct imrsim_reading *reading;
+};
+
+void imrsim_read_all(struct block_device *bdev, struct bio_set *bios, struct imrsim_read *reads,
+		     unsigned int count, blk_opf_t opf);
+
+void imrsim_zero_fill(struct bio *bio, unsigned int skip, unsigned int len);
+
+struct task_struct *imrsim_thread_start(int (*func)(void *), void *data, const char *name);
+void imrsim_thread_stop(struct task_struct *task);
+bool imrsim_thread_should_stop(void);
+void imrsim_thread_wake(struct task_struct *task);
+void imrsim_thread_wait(const int *wanted, unsigned int milliseconds);
+
+struct imrsim_users {
+	struct percpu_ref count;
+	struct completion none;
+};
+
+int imrsim_users_init(struct imrsim_users *users);
+void imrsim_users_get(struct imrsim_users *users);
+void imrsim_users_put(struct imrsim_users *users);
+void imrsim_users_wait(struct imrsim_users *users);
+void imrsim_users_exit(struct imrsim_users *users);
+
+/* A timer that calls func with the data of the last start, in a soft interrupt. */
+struct imrsim_timer {
+	struct hrtimer timer;
+	void (*func)(void *data);
+	void *data;
+};
+
+void imrsim_timer_init(struct imrsim_timer *timer, void (*func)(void *data));
+void imrsim_timer_start(struct imrsim_timer *timer, u64 at, void *data);
+void imrsim_timer_cancel(struct imrsim_timer *timer);
+
+u64 imrsim_now(void);
+u64 imrsim_busy_us(struct block_device *bdev);
+struct block_device *imrsim_md_bdev(struct mapped_device *md);
+bool imrsim_may_log(void);
+
+unsigned int imrsim_noio_save(void);
+void imrsim_noio_restore(unsigned int flags);
+
+bool imrsim_may_submit(void);
+bool imrsim_capable_sys_admin(void);
+
+#endif
