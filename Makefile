@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# The front door. `make help` lists what there is.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# KDIR=/path: build for a kernel tree of your own instead of the kernels that the tests boot.
+export KDIR
+# Where 'make install' puts things, and what it takes for the root of the file system.
+export PREFIX DESTDIR
+
+.PHONY: help
+help: ## this list
+	@echo 'IMRSim: an interlaced magnetic recording (IMR) drive in the Linux kernel, simulated'
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo '  make module KDIR=/path/to/tree   builds the module for a Rust-enabled kernel of your own'
+
+.PHONY: demo
+demo: setup release util ## the main job: an IMR drive in a VM, a trace replayed on it, its cost printed
+	@scripts/demo
+
+.PHONY: test
+test: ## all tests: host, lints, and the VM on the release and the debug kernel
+	@scripts/test
+
+.PHONY: bench
+bench: setup release util ## what a request costs, beside dm-linear, and metadata: docs/benchmarks.md
+	@scripts/bench
+
+.PHONY: setup
+setup: ## packages, Rust sources, bindgen and the kernel source
+	@scripts/setup
+
+.PHONY: kernel
+kernel: setup ## both kernels for the VM
+	@scripts/kernel release
+	@scripts/kernel debug
+
+.PHONY: release
+release: setup
+	@scripts/kernel release
+	@scripts/module release
+
+.PHONY: module
+module: setup ## dm-imrsim.ko for the VM's kernel, or for KDIR
+	@[ -n "$$KDIR" ] || scripts/kernel release
+	@scripts/module release
+
+.PHONY: util
+util: ## imrsim_util
+	@scripts/util
+
+.PHONY: install
+install: util ## imrsim_util, manual pages, completions and a module made with KDIR (PREFIX, DESTDIR)
+	@scripts/install
+
+.PHONY: uninstall
+uninstall: ## removes what 'make install' installed
+	@scripts/install --uninstall
+
+.PHONY: shell
+shell: setup release util ## a VM with the module loaded and the tools on the PATH
+	@scripts/vm shell
+
+.PHONY: lint
+lint: ## formatting, clippy for both sides, the rules of the house
+	@scripts/lint
+
+.PHONY: clean
+clean: ## removes what was built here; kernels and downloads stay in the cache
+	rm -rf build target
