@@ -21,9 +21,14 @@ help: ## this list
 demo: setup release util ## the main job: an IMR drive in a VM, a trace replayed on it, its cost printed
 	@scripts/demo
 
+# WITHIN=80: 'make test' leaves out, and says so, what would not be done within so many minutes.
 .PHONY: test
-test: ## all tests: host, lints, and the VM on the release and the debug kernel
-	@scripts/test
+test: ## the tests: lints, host, and VMs with the release and the debug kernel
+	@scripts/test $(if $(WITHIN),--within $(WITHIN))
+
+.PHONY: test-all
+test-all: ## the same, with every VM test on the debug kernel: an hour and a half more
+	@scripts/test --all
 
 .PHONY: bench
 bench: setup release util ## what a request costs, beside dm-linear, and metadata: docs/benchmarks.md
