@@ -9,7 +9,7 @@
 //! * [`cli`] and [`classic`] are the two ways to ask: named commands, and the numbered ones of the
 //!   original tool. Both end in the same [`control::Command`];
 //! * [`drives`] makes, lists and removes drives of the kernel by its [`mapper`];
-//! * [`drive`] is the simulated drive, [`simulate`] feeds it from a trace;
+//! * [`drive`] is the simulated drive, [`simulate`] feeds it from a trace, [`prefill`] fills it before;
 //! * [`trace`] reads, converts and generates traces;
 //! * [`size`] computes table lines;
 //! * [`format`](mod@format) writes the metadata of an empty drive, [`check`] and [`dump`] read that
@@ -33,6 +33,7 @@ mod latency;
 pub mod mapper;
 pub mod metadata;
 pub mod number;
+pub mod prefill;
 pub mod prometheus;
 pub mod report;
 mod resize;
