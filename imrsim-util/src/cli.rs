@@ -5,6 +5,7 @@
 mod devices;
 mod drives;
 mod generate;
+mod replay;
 mod traces;
 
 use std::{
@@ -118,6 +119,9 @@ enum Named {
         imrsim_util simulate run.log --zones 4 --prefill random:32k:80% --json", traces::FORMATS)
     )]
     Simulate(traces::SimulateArgs),
+    /// Run a trace on a drive, with fio
+    #[command(after_help = format!("{}\n{}", traces::FORMATS, replay::HELP))]
+    Replay(replay::ReplayArgs),
     /// Measure, convert, cut and generate traces
     #[command(subcommand, disable_help_subcommand = true)]
     #[command(after_help = "Examples:\n  \
@@ -248,6 +252,7 @@ fn dispatch(args: &[OsString], out: &mut dyn Write, err: &mut dyn Write) -> Resu
         Named::Check(args) => return check::run(&args, out),
         Named::Dump(args) => return dump::run(&args, out),
         Named::Simulate(args) => traces::run_simulate(&args, out, err)?,
+        Named::Replay(args) => args.run(out, err)?,
         Named::Generate(args) => args.run(Cli::command(), out)?,
         Named::Trace(command) => traces::run_trace(&command, out, err)?,
     }

@@ -10,6 +10,7 @@
 //!   original tool. Both end in the same [`control::Command`];
 //! * [`drives`] makes, lists and removes drives of the kernel by its [`mapper`];
 //! * [`drive`] is the simulated drive, [`simulate`] feeds it from a trace, [`prefill`] fills it before;
+//! * [`replay`] runs a trace on a drive of the kernel with fio, and compares;
 //! * [`trace`] reads, converts and generates traces;
 //! * [`size`] computes table lines;
 //! * [`format`](mod@format) writes the metadata of an empty drive, [`check`] and [`dump`] read that
@@ -35,6 +36,7 @@ pub mod metadata;
 pub mod number;
 pub mod prefill;
 pub mod prometheus;
+pub mod replay;
 pub mod report;
 mod resize;
 pub mod rng;

@@ -141,3 +141,56 @@ test_trace_as_simulated() { # limit 60
         imr_remove t
     done
 }
+
+# The command for it: fills the drive and replays, for every strategy; the counters of each zone are those of the
+# simulation.
+test_replay_as_simulated() { # limit 120
+    local phases
+    need imrsim_util
+    check imrsim_util trace synth /tmp/msr --requests "$(scaled 3000)" --reads 25
+    imr t /dev/vda 1
+    for phases in $(few 1 2 3 5); do
+        check imrsim_util replay /tmp/msr /dev/mapper/t --fit wrap --erase --strategy "$phases" --usage 80% --seed "$phases" \
+            --depth 1 --compare --json >/tmp/json
+        same 'phases' "$(imrsim_util config show /dev/mapper/t --json | sed -n 's/.*"phases": \([0-9]*\).*/\1/p')" "$phases"
+        [ "$(stat t mapped)" -ge 52428 ] || fail "the drive was not filled"
+        [ "$(stat t extra_write_blocks)" -gt 0 ] || fail "nothing was rewritten"
+        grep -q '"differences": \[\]' /tmp/json || fail "counters were not compared"
+        echo "phases $phases: $(stat t host_write_blocks) blocks written, $(stat t extra_write_blocks) extra, as simulated"
+    done
+    # As it is usually done; what is in flight together has no order.
+    check imrsim_util replay /tmp/msr /dev/mapper/t --fit wrap --erase --strategy 2 --usage 60% --prefill sequential
+    same 'mapped at least' "$(($(stat t mapped) >= 39321))" 1
+}
+
+# refuses TEXT COMMAND...: it fails, and says why.
+refuses() {
+    local text=$1
+    shift
+    expect_fail "$@"
+    grep -q "$text" /tmp/output || fail "no '$text' in what '$*' said: $(tail -n 1 /tmp/output)"
+}
+
+test_replay_refused() { # limit 60
+    need imrsim_util
+    printf '%s\n' 1,h,0,Write,0,4096,1 >/tmp/msr
+    printf '%s\n' 1,h,0,Write,1073741824,4096,1 >/tmp/far
+    imr t /dev/ram0 2 $SMALL phases 3
+    imrsim_util replay /tmp/msr /dev/mapper/t --usage 50% >/tmp/out
+    same 'mapped' "$(stat t mapped)" 1024
+    # It holds data now.
+    refuses 'holds data' imrsim_util replay /tmp/msr /dev/mapper/t
+    refuses 'has no requests' imrsim_util replay /dev/null /dev/mapper/t --erase
+    refuses 'beyond' imrsim_util replay /tmp/far /dev/mapper/t --erase
+    refuses 'cannot run' imrsim_util replay /tmp/msr /dev/mapper/t --erase --fio /nowhere
+    refuses 'not a block device' imrsim_util replay /tmp/msr /tmp/msr
+    refuses 'not an IMRSim drive' imrsim_util replay /tmp/msr /dev/ram1
+    # Nobody else may use it.
+    mkfs.ext4 -q /dev/mapper/t
+    mkdir -p /tmp/mnt
+    mount /dev/mapper/t /tmp/mnt
+    refuses 'in use' imrsim_util replay /tmp/msr /dev/mapper/t --erase
+    umount /tmp/mnt
+    imrsim_util replay /tmp/msr /dev/mapper/t --keep >/tmp/out
+    same 'written' "$(stat t host_write_blocks)" 1
+}

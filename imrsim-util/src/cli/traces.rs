@@ -73,7 +73,7 @@ pub(super) struct SimulateArgs {
 /// How a trace is read.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reading the trace")]
-struct ReadArgs {
+pub(super) struct ReadArgs {
     /// Its format, if its content does not tell
     #[arg(long, visible_alias = "from")]
     format: Option<Format>,
@@ -116,7 +116,7 @@ struct ReadArgs {
 
 impl ReadArgs {
     /// Opens a trace; without --disk and --host, for the requests of `disks`.
-    fn open(&self, path: &Path, disks: Disks) -> Result<Trace> {
+    pub(super) fn open(&self, path: &Path, disks: Disks) -> Result<Trace> {
         let disks = if self.disk.is_some() || self.host.is_some() {
             Disks::Only {
                 host: self.host.clone(),
@@ -272,9 +272,9 @@ pub(super) struct ConvertArgs {
 
 /// Bytes to whose multiples requests are widened.
 #[derive(Clone, Copy, Debug)]
-struct Align(Option<u64>);
+pub(super) struct Align(pub(super) Option<u64>);
 
-fn parse_align(text: &str) -> Result<Align> {
+pub(super) fn parse_align(text: &str) -> Result<Align> {
     Ok(Align(match text {
         "none" => None,
         _ => Some(parse_size(text)?),
@@ -434,7 +434,7 @@ fn check_device(name: &str) -> Result<()> {
 }
 
 /// Reports the bad lines of a trace.
-struct BadLines<'a> {
+pub(super) struct BadLines<'a> {
     path: &'a Path,
     err: &'a mut dyn Write,
     progress: ProgressBar,
@@ -443,7 +443,12 @@ struct BadLines<'a> {
 }
 
 impl<'a> BadLines<'a> {
-    fn new(path: &'a Path, trace: &Trace, args: &ReadArgs, err: &'a mut dyn Write) -> Self {
+    pub(super) fn new(
+        path: &'a Path,
+        trace: &Trace,
+        args: &ReadArgs,
+        err: &'a mut dyn Write,
+    ) -> Self {
         Self {
             path,
             err,
@@ -453,7 +458,7 @@ impl<'a> BadLines<'a> {
         }
     }
 
-    fn report(&mut self, bad: &BadLine) -> Result<()> {
+    pub(super) fn report(&mut self, bad: &BadLine) -> Result<()> {
         let (path, err) = (self.path.display(), &mut self.err);
         if self.strict {
             self.progress.finish_and_clear();
@@ -468,7 +473,7 @@ impl<'a> BadLines<'a> {
     }
 
     /// Says how many more there were, and returns how many in all.
-    fn finish(self) -> Result<u64> {
+    pub(super) fn finish(self) -> Result<u64> {
         let more = self.count.saturating_sub(MAX_BAD_LINES);
         if more > 0 {
             writeln!(self.err, "{}: {more} more bad lines", self.path.display())?;
@@ -478,7 +483,7 @@ impl<'a> BadLines<'a> {
 }
 
 /// Fails if there were bad lines, unless they may be ignored.
-fn accept(bad_lines: u64, args: &ReadArgs) -> Result<()> {
+pub(super) fn accept(bad_lines: u64, args: &ReadArgs) -> Result<()> {
     ensure!(
         bad_lines == 0 || args.ignore_bad,
         "{bad_lines} bad lines were left out (--ignore-bad accepts that)"
@@ -487,7 +492,7 @@ fn accept(bad_lines: u64, args: &ReadArgs) -> Result<()> {
 }
 
 /// Says that there was nothing to do, and which disks there are if none of them was asked for.
-fn no_requests(path: &Path, trace: &Trace) -> String {
+pub(super) fn no_requests(path: &Path, trace: &Trace) -> String {
     const MAX: usize = 20;
     let mut text = format!("{} has no requests", path.display());
     let sources = trace::Reader::sources(trace);
