@@ -6,6 +6,7 @@ mod devices;
 mod drives;
 mod generate;
 mod replay;
+mod simulate;
 mod traces;
 
 use std::{
@@ -111,14 +112,9 @@ enum Named {
     /// Show the metadata of a drive
     #[command(after_help = dump::AFTER_HELP)]
     Dump(dump::Args),
-    /// Run a trace on a simulated drive
-    #[command(
-        after_help = format!("{}\n\n\
-        Examples:\n  \
-        imrsim_util simulate hm_0.csv --capacity 13.6GB --phases 2,3\n  \
-        imrsim_util simulate run.log --zones 4 --prefill random:32k:80% --json", traces::FORMATS)
-    )]
-    Simulate(traces::SimulateArgs),
+    /// Run traces on simulated drives
+    #[command(after_help = simulate::after_help())]
+    Simulate(simulate::SimulateArgs),
     /// Run a trace on a drive, with fio
     #[command(after_help = format!("{}\n{}", traces::FORMATS, replay::HELP))]
     Replay(replay::ReplayArgs),
@@ -184,7 +180,7 @@ fn after_help() -> String {
          imrsim_util create imrsim /dev/sdb\n  \
          imrsim_util stats show /dev/mapper/imrsim --json\n  \
          imrsim_util config set /dev/mapper/imrsim allocation 3\n  \
-         imrsim_util simulate hm_0.csv --capacity 13.6GB --phases 2,3",
+         imrsim_util simulate hm_0.csv --capacity 16GiB --usage 80% --strategy 2,3",
         classic::help()
     )
 }
@@ -251,7 +247,7 @@ fn dispatch(args: &[OsString], out: &mut dyn Write, err: &mut dyn Write) -> Resu
         Named::Format(args) => format::run(&args, out)?,
         Named::Check(args) => return check::run(&args, out),
         Named::Dump(args) => return dump::run(&args, out),
-        Named::Simulate(args) => traces::run_simulate(&args, out, err)?,
+        Named::Simulate(args) => args.run(out, err)?,
         Named::Replay(args) => args.run(out, err)?,
         Named::Generate(args) => args.run(Cli::command(), out)?,
         Named::Trace(command) => traces::run_trace(&command, out, err)?,

@@ -5,24 +5,25 @@
 //!
 //! A request is cut at the zones' borders, as device-mapper does; each piece is a request to its
 //! zone. There it is cut further into runs: [`Zone::start`] plans the longest prefix that is one
-//! run, the plan is counted and finished, and the rest follows. Only metadata is kept, no data.
+//! run, the plan is counted and finished, and the rest follows. Only metadata is kept, no data, and
+//! none of zones that nothing was asked of.
 
-use std::io;
+mod answers;
+mod fill;
+mod parts;
 
 use anyhow::{bail, Result};
 use imrsim_core::{
-    latency,
-    uapi::{
-        decode, encode_reply, filter_lists, Config, Errors, Latency, Message, Refusal,
-        Request as Call, ResetConfig, SettingValue, Statistics, ZoneCondition, ZoneEntry,
-        ZoneNumber, ZoneReport, ALL_ZONES, CLEAR_READ_ERROR, CLEAR_WRITE_ERROR, FLAG_VOLATILE,
-        INDICATORS, MAX_REPORT, RESET_SETTINGS, RESET_ZONES, SETTINGS,
-    },
-    Allocation, Bo, Cause, Condition, DiscardPart, Geometry, Layout, Nbo, Piece, ReadRun, Request,
-    Settings, Stats, Step, Strategy, Zone, ZoneState, BLOCK_SIZE, SECTOR_SIZE,
+    uapi::{Errors, ALL_ZONES},
+    Allocation, Bo, Cause, Condition, DiscardPart, Geometry, Layout, Nbo, Piece, Plan, ReadRun,
+    Request, Settings, Stats, Step, Strategy, Zone, ZoneState, BLOCK_SIZE, SECTOR_SIZE,
 };
 
-use crate::device::Transport;
+use self::{
+    fill::Fill,
+    parts::{behind, discards, parts, Part},
+};
+use crate::prefill::{Prefill, Share};
 
 /// The most zones a drive may have.
 pub const MAX_ZONES: u64 = 1 << 24;
@@ -39,15 +40,42 @@ pub struct Drive {
     first_settings: Settings,
     layout: Layout,
     zones: Vec<Slot>,
+    fill: Option<Fill>,
     errors: Errors,
 }
 
-/// A zone. It takes memory for its table when it is written to for the first time.
+/// A zone. There may be millions, and few of them may ever be asked for anything.
 #[derive(Debug, Default)]
 struct Slot {
-    stats: Stats,
+    touched: Option<Box<Touched>>,
     condition: Condition,
-    memory: Option<Box<Memory>>,
+}
+
+impl Slot {
+    /// What there is of the zone from its first request on. Whatever fills it was there before.
+    #[inline]
+    fn touch(&mut self, zone: usize, geometry: &Geometry, fill: Option<&Fill>) -> &mut Touched {
+        self.touched.get_or_insert_with(|| {
+            Box::new(Touched {
+                stats: Stats::default(),
+                memory: fill.and_then(|fill| fill.memory(geometry, zone as u64)),
+            })
+        })
+    }
+}
+
+/// A zone that something was asked of.
+#[derive(Debug)]
+struct Touched {
+    stats: Stats,
+    /// From the first write on.
+    memory: Option<Memory>,
+}
+
+impl Touched {
+    fn state(&self) -> ZoneState {
+        self.memory.as_ref().map(|it| it.state).unwrap_or_default()
+    }
 }
 
 #[derive(Debug)]
@@ -66,19 +94,32 @@ impl Memory {
         }
     }
 
+    #[inline]
     fn zone<'a>(&'a mut self, geometry: &'a Geometry) -> Zone<'a> {
         Zone::new(geometry, &mut self.table, &mut self.bits, &mut self.state)
             .expect("the slices have the lengths that the zone asked for")
     }
 }
 
-/// The part of a request that lies in one zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part {
-    zone: usize,
+/// Writes to a zone, run by run. Each plan goes to `count`, with what was left of the request. Fails,
+/// with the block, if there is no place for one.
+#[inline]
+fn write_runs(
+    zone: &mut Zone<'_>,
     request: Request,
-    /// Whether the request goes on in the next zone.
-    goes_on: bool,
+    allocation: Allocation,
+    mut count: impl FnMut(&Plan, &Request),
+) -> Result<(), Bo> {
+    let mut rest = request;
+    while rest.blocks > 0 {
+        let Step::Ready(plan) = zone.start(&rest, allocation) else {
+            return Err(rest.bo);
+        };
+        count(&plan, &rest);
+        zone.finish(&plan, true);
+        rest = behind(&rest, plan.blocks);
+    }
+    Ok(())
 }
 
 /// What the host wants of a zone.
@@ -95,12 +136,7 @@ impl Drive {
     ///
     /// If it has no zones or more than [`MAX_ZONES`].
     pub fn new(geometry: Geometry, zones: u64, allocation: Allocation) -> Result<Self> {
-        if zones == 0 || zones > MAX_ZONES {
-            bail!("a drive has 1 to {MAX_ZONES} zones, not {zones}");
-        }
-        let Some(layout) = Layout::new(&geometry, zones) else {
-            bail!("{zones} zones are more than 2^64 sectors");
-        };
+        let layout = layout(&geometry, zones)?;
         let mut slots = Vec::new();
         slots.resize_with(usize::try_from(zones)?, Slot::default);
         let settings = Settings::DEFAULT
@@ -117,8 +153,18 @@ impl Drive {
             first_settings: settings,
             layout,
             zones: slots,
+            fill: None,
             errors,
         })
+    }
+
+    /// Makes every zone hold what [`prefill`](crate::prefill) writes, without that being counted.
+    ///
+    /// A zone is filled when something is asked of it for the first time; only those take memory and
+    /// time. Zones of which something was asked before stay as they are.
+    pub fn prefill(&mut self, prefill: Prefill, share: Share, seed: u64) {
+        let allocation = self.settings.strategy();
+        self.fill = Fill::new(&self.geometry, prefill, share, seed, allocation);
     }
 
     /// The numbers of the drive.
@@ -146,49 +192,61 @@ impl Drive {
 
     /// The counters of a zone; all zero if there is no such zone.
     pub fn zone_stats(&self, zone: u64) -> Stats {
-        self.slot(zone).map(|slot| slot.stats).unwrap_or_default()
+        let touched = self.slot(zone).and_then(|slot| slot.touched.as_ref());
+        touched.map(|touched| touched.stats).unwrap_or_default()
+    }
+
+    /// The zones that something was asked of, by number, with their counters.
+    pub fn touched_zones(&self) -> impl Iterator<Item = (u64, &Stats)> {
+        (0..)
+            .zip(&self.zones)
+            .filter_map(|(zone, slot)| Some((zone, &slot.touched.as_ref()?.stats)))
     }
 
     /// The counters of all zones.
     pub fn stats(&self) -> Stats {
         let mut all = Stats::default();
-        for slot in &self.zones {
-            all.merge(&slot.stats);
+        for (_, stats) in self.touched_zones() {
+            all.merge(stats);
         }
         all
     }
 
     /// Sets all counters to zero.
     pub fn reset_stats(&mut self) {
-        for slot in &mut self.zones {
-            slot.stats = Stats::default();
+        for touched in self.zones.iter_mut().filter_map(|it| it.touched.as_mut()) {
+            touched.stats = Stats::default();
         }
     }
 
     /// Blocks that are mapped, in all zones.
     pub fn mapped_blocks(&self) -> u64 {
-        self.sum(|state| state.mapped_blocks())
+        let filled = self.fill.as_ref().map_or(0, Fill::mapped_blocks);
+        self.zones
+            .iter()
+            .map(|slot| match &slot.touched {
+                Some(touched) => touched.state().mapped_blocks(),
+                None => filled,
+            })
+            .map(u64::from)
+            .sum()
     }
 
     /// Blocks of top tracks that are in use, in all zones.
     pub fn used_top_blocks(&self) -> u64 {
-        self.sum(|state| state.used_tops())
+        (0..self.zone_count())
+            .map(|zone| u64::from(self.state(zone).used_tops()))
+            .sum()
     }
 
     /// Where block `bo` of a zone lies; `None` if it was never written, or is none.
     pub fn lookup(&mut self, zone: u64, bo: u32) -> Option<u32> {
-        let slot = self.zones.get_mut(usize::try_from(zone).ok()?)?;
-        let memory = slot.memory.as_mut()?;
-        memory.zone(&self.geometry).lookup(Bo(bo)).map(|nbo| nbo.0)
+        self.view(zone)?.lookup(Bo(bo)).map(|nbo| nbo.0)
     }
 
     /// Whether physical block `nbo` of a zone is in use.
     pub fn is_used(&mut self, zone: u64, nbo: u32) -> bool {
-        usize::try_from(zone)
-            .ok()
-            .and_then(|zone| self.zones.get_mut(zone))
-            .and_then(|slot| slot.memory.as_mut())
-            .is_some_and(|memory| memory.zone(&self.geometry).is_used(Nbo(nbo)))
+        self.view(zone).is_some_and(|zone| zone.is_used(Nbo(nbo)))
     }
 
     /// Writes `len` bytes from byte `offset` on.
@@ -202,11 +260,10 @@ impl Drive {
         let mut result = Ok(());
         for part in parts(self.geometry, offset, len) {
             // As in the kernel, where each part is a request of its own, the others go on.
-            let done = match self.refusal(part.zone as u64, Access::Write) {
-                Some(error) => Err(error),
-                None => self.write_part(&part),
-            };
-            result = result.and(done);
+            let done = self.write_part(&part);
+            if done.is_err() {
+                result = result.and(done);
+            }
         }
         result
     }
@@ -221,9 +278,9 @@ impl Drive {
         self.check(offset, len)?;
         let mut result = Ok(());
         for part in parts(self.geometry, offset, len) {
-            match self.refusal(part.zone as u64, Access::Read) {
-                Some(error) => result = result.and(Err(error)),
-                None => self.read_part(&part),
+            let done = self.read_part(&part);
+            if done.is_err() {
+                result = result.and(done);
             }
         }
         result
@@ -250,39 +307,32 @@ impl Drive {
             let part = DiscardPart::first(&self.geometry, sector, sectors);
             sector += part.sectors;
             sectors -= part.sectors;
-            if let Some(error) = self.refusal(part.zone, Access::Write) {
-                return Err(error);
+            let zone = usize::try_from(part.zone)?;
+            let slot = &mut self.zones[zone];
+            if !slot.condition.can_write() {
+                return Err(self.refuse(zone, Access::Write));
             }
-            let slot = usize::try_from(part.zone)
-                .ok()
-                .and_then(|zone| self.zones.get_mut(zone));
-            let Some(slot) = slot else { break };
+            let touched = slot.touch(zone, &self.geometry, self.fill.as_ref());
             // A zone that was never written to has nothing to unmap.
-            let Some(memory) = &mut slot.memory else {
+            let Some(memory) = &mut touched.memory else {
                 continue;
             };
             if !counted {
-                slot.stats.count_discard();
+                touched.stats.count_discard();
                 counted = true;
             }
             // Nothing is in flight that could keep it from being done.
             let freed = memory.zone(&self.geometry).unmap(part.bo, part.blocks);
-            slot.stats.count_unmapped(freed.unwrap_or(0));
+            touched.stats.count_unmapped(freed.unwrap_or(0));
         }
         Ok(())
     }
 
-    /// Why a zone refuses an access, which is noted as the last error.
-    fn refusal(&mut self, zone: u64, access: Access) -> Option<anyhow::Error> {
+    /// Notes the last error: that a zone refuses an access.
+    #[cold]
+    fn refuse(&mut self, zone: usize, access: Access) -> anyhow::Error {
         const EIO: u32 = 5;
-        let condition = self.slot(zone)?.condition;
-        let allowed = match access {
-            Access::Read => condition.can_read(),
-            Access::Write => condition.can_write(),
-        };
-        if allowed {
-            return None;
-        }
+        let condition = self.zones[zone].condition;
         let cause = match condition {
             Condition::ReadOnly => Cause::ReadOnlyZone,
             _ => Cause::OfflineZone,
@@ -304,49 +354,69 @@ impl Drive {
         };
         *noted = cause.number();
         *errno = EIO;
-        *place = zone;
+        *place = zone as u64;
         *count += 1;
-        Some(anyhow::anyhow!("zone {zone} is {}", condition.name()))
+        anyhow::anyhow!("zone {zone} is {}", condition.name())
     }
 
+    #[inline]
     fn write_part(&mut self, part: &Part) -> Result<()> {
         let allocation = self.settings.strategy();
         let slot = &mut self.zones[part.zone];
-        let memory = slot
-            .memory
-            .get_or_insert_with(|| Box::new(Memory::new(&self.geometry)));
+        if !slot.condition.can_write() {
+            return Err(self.refuse(part.zone, Access::Write));
+        }
+        let Touched { stats, memory } = slot.touch(part.zone, &self.geometry, self.fill.as_ref());
+        let memory = memory.get_or_insert_with(|| Memory::new(&self.geometry));
         let mut zone = memory.zone(&self.geometry);
-        let mut rest = part.request;
-        while rest.blocks > 0 {
-            let Step::Ready(plan) = zone.start(&rest, allocation) else {
-                // Nothing else is in flight, and a zone has as many places as blocks.
-                bail!("zone {} has no place for block {}", part.zone, rest.bo);
+        let request = part.request;
+        if request.blocks == 1 && !part.goes_on {
+            let placed = match zone.start_update(request.bo) {
+                Some(placed) => Some(placed),
+                None => zone.start_first(request.bo, allocation),
             };
-            let piece = Piece::of(&rest, plan.blocks, false, part.goes_on);
-            slot.stats.count_write(&plan, piece);
-            zone.finish(&plan, true);
-            rest = behind(&rest, plan.blocks);
+            if let Some(placed) = placed {
+                zone.finish_block(&placed);
+                let edges = u32::from(request.head_partial) + u32::from(request.tail_partial);
+                stats.count_block(&placed, edges);
+                return Ok(());
+            }
+        }
+        let done = write_runs(&mut zone, request, allocation, |plan, rest| {
+            stats.count_write(plan, Piece::of(rest, plan.blocks, false, part.goes_on));
+        });
+        if let Err(bo) = done {
+            // Nothing else is in flight, and a zone has as many places as blocks.
+            bail!("zone {} has no place for block {bo}", part.zone);
         }
         Ok(())
     }
 
-    fn read_part(&mut self, part: &Part) {
+    #[inline]
+    fn read_part(&mut self, part: &Part) -> Result<()> {
         let slot = &mut self.zones[part.zone];
+        if !slot.condition.can_read() {
+            return Err(self.refuse(part.zone, Access::Read));
+        }
+        let Touched { stats, memory } = slot.touch(part.zone, &self.geometry, self.fill.as_ref());
+        let mut zone = memory.as_mut().map(|memory| memory.zone(&self.geometry));
         let mut rest = part.request;
         while rest.blocks > 0 {
-            let run = match &mut slot.memory {
-                Some(memory) => memory.zone(&self.geometry).read(rest.bo, rest.blocks),
+            let run = match &mut zone {
+                Some(zone) => zone.read(rest.bo, rest.blocks),
                 None => ReadRun::Zeros {
                     blocks: rest.blocks,
                 },
             };
             let (ReadRun::Mapped { blocks, .. } | ReadRun::Zeros { blocks }) = run;
             let piece = Piece::of(&rest, blocks, false, part.goes_on);
-            slot.stats.count_read(&run, piece);
+            stats.count_read(&run, piece);
             rest = behind(&rest, blocks);
         }
+        Ok(())
     }
 
+    #[inline]
     fn check(&self, offset: u64, len: u64) -> Result<()> {
         let capacity = self.capacity();
         match offset.checked_add(len) {
@@ -363,319 +433,45 @@ impl Drive {
         self.zones.get(usize::try_from(zone).ok()?)
     }
 
-    fn sum(&self, count: impl Fn(&ZoneState) -> u32) -> u64 {
-        let memories = self.zones.iter().filter_map(|slot| slot.memory.as_ref());
-        memories.map(|memory| u64::from(count(&memory.state))).sum()
-    }
-
-    fn config(&self) -> Config {
-        Config {
-            flags: FLAG_VOLATILE,
-            block_size: BLOCK_SIZE,
-            top_blocks: self.geometry.top_blocks(),
-            bottom_blocks: self.geometry.bottom_blocks(),
-            groups: self.geometry.groups(),
-            phases: self.settings.allocation(),
-            zones: self.zone_count(),
-            zone_sectors: self.geometry.zone_sectors(),
-            data_sectors: self.layout.data_sectors(),
-            metadata_sectors: self.layout.metadata_sectors(),
-            total_blocks: self.capacity() / BLOCK,
-            mapped_blocks: self.mapped_blocks(),
-            // CAST: a handful.
-            settings: SETTINGS as u32,
-            latency_kinds: latency::Kind::COUNT as u32,
-            ..Config::default()
-        }
-    }
-
-    fn statistics(&self, zone: u64) -> Option<Statistics> {
-        let (stats, blocks, mapped, used_tops) = if zone == ALL_ZONES {
+    /// The state of a zone, which need not have been touched.
+    fn state(&self, zone: u64) -> ZoneState {
+        match (self.slot(zone), &self.fill) {
             (
-                self.stats(),
-                self.capacity() / BLOCK,
-                self.mapped_blocks(),
-                self.used_top_blocks(),
-            )
-        } else {
-            let slot = self.slot(zone)?;
-            let state = slot.memory.as_ref().map(|memory| memory.state);
-            let state = state.unwrap_or_default();
-            (
-                slot.stats,
-                u64::from(self.geometry.zone_blocks()),
-                u64::from(state.mapped_blocks()),
-                u64::from(state.used_tops()),
-            )
+                Some(Slot {
+                    touched: Some(it), ..
+                }),
+                _,
+            ) => it.state(),
+            (Some(_), Some(fill)) => fill.state(&self.geometry, zone),
+            _ => ZoneState::default(),
+        }
+    }
+
+    /// A zone that was written to.
+    fn view(&mut self, zone: u64) -> Option<Zone<'_>> {
+        let zone = usize::try_from(zone).ok()?;
+        let slot = self.zones.get_mut(zone)?;
+        let memory = match (&mut slot.touched, &self.fill) {
+            (None, None) => return None,
+            _ => &mut slot.touch(zone, &self.geometry, self.fill.as_ref()).memory,
         };
-        Some(Statistics {
-            zone,
-            capacity_blocks: blocks,
-            mapped_blocks: mapped,
-            used_top_blocks: used_tops,
-            phases: self.settings.allocation(),
-            // CAST: a handful.
-            indicator_count: INDICATORS as u32,
-            indicators: stats.values(),
-            ..Statistics::default()
-        })
+        Some(memory.as_mut()?.zone(&self.geometry))
     }
 }
 
-/// An error of the kernel.
-fn errno(number: i32) -> io::Error {
-    io::Error::from_raw_os_error(number)
-}
-
-/// Takes a request's struct.
-fn sent<M: Message>(buf: &[u8]) -> io::Result<M> {
-    decode(buf).map_err(|refusal: Refusal| errno(refusal.errno()))
-}
-
-const EIO: i32 = 5;
-const ENXIO: i32 = 6;
-const EINVAL: i32 = 22;
-const EROFS: i32 = 30;
-
-/// The requests that change something or take more than a look.
-impl Drive {
-    fn slot_mut(&mut self, zone: u64) -> io::Result<&mut Slot> {
-        usize::try_from(zone)
-            .ok()
-            .and_then(|zone| self.zones.get_mut(zone))
-            .ok_or(errno(ENXIO))
+/// Where the metadata of a drive of so many zones would lie.
+///
+/// # Errors
+///
+/// If it has no zones or more than [`MAX_ZONES`].
+pub fn layout(geometry: &Geometry, zones: u64) -> Result<Layout> {
+    if zones == 0 || zones > MAX_ZONES {
+        bail!("a drive has 1 to {MAX_ZONES} zones, not {zones}");
     }
-
-    fn report(&mut self, question: &ZoneReport) -> io::Result<ZoneReport> {
-        let zone_blocks = self.geometry.zone_blocks();
-        let mut reply = ZoneReport {
-            count: 0,
-            zone_blocks,
-            zones: ZoneReport::default().zones,
-            ..*question
-        };
-        filter_lists(question.filter, &ZoneEntry::default(), zone_blocks).ok_or(errno(EINVAL))?;
-        let allocation = self.settings.strategy();
-        let most = usize::try_from(question.count)
-            .unwrap_or(MAX_REPORT)
-            .min(MAX_REPORT);
-        let zones = self.zone_count();
-        while reply.next < zones && (reply.count as usize) < most {
-            let slot = &mut self.zones[usize::try_from(reply.next).map_err(|_| errno(ENXIO))?];
-            let mut entry = ZoneEntry {
-                zone: reply.next,
-                condition: slot.condition.number(),
-                // The next first write falls in the first.
-                phase: 1,
-                ..ZoneEntry::default()
-            };
-            if let Some(memory) = &mut slot.memory {
-                let zone = memory.zone(&self.geometry);
-                entry.mapped_blocks = zone.mapped_blocks();
-                entry.used_top_blocks = zone.used_tops();
-                entry.phase = zone.phase_reached(allocation);
-            }
-            if filter_lists(question.filter, &entry, zone_blocks) == Some(true) {
-                reply.push(&entry);
-            }
-            reply.next += 1;
-        }
-        reply.next = reply.next.min(zones);
-        Ok(reply)
+    match Layout::new(geometry, zones) {
+        Some(layout) => Ok(layout),
+        None => bail!("{zones} zones are more than 2^64 sectors"),
     }
-
-    fn reset_zone(&mut self, zone: u64) -> io::Result<()> {
-        let geometry = self.geometry;
-        let slot = self.slot_mut(zone)?;
-        match slot.condition {
-            Condition::Normal => {}
-            Condition::ReadOnly => return Err(errno(EROFS)),
-            Condition::Offline => return Err(errno(EIO)),
-        }
-        // A zone that was never written to has nothing to reset.
-        let Some(memory) = &mut slot.memory else {
-            return Ok(());
-        };
-        // Nothing is in flight that could keep it from being done.
-        let mut zone = memory.zone(&geometry);
-        let freed = zone.unmap(Bo(0), geometry.zone_blocks());
-        slot.stats.count_unmapped(freed.unwrap_or(0));
-        slot.stats.count_reset();
-        Ok(())
-    }
-
-    fn set_condition(&mut self, message: &ZoneCondition) -> io::Result<()> {
-        let condition = Condition::from_number(message.condition).ok_or(errno(EINVAL))?;
-        if message.zone == ALL_ZONES {
-            for slot in &mut self.zones {
-                slot.condition = condition;
-            }
-        } else {
-            self.slot_mut(message.zone)?.condition = condition;
-        }
-        Ok(())
-    }
-
-    fn reset_config(&mut self, what: u32) -> io::Result<()> {
-        if what == 0 || what & !(RESET_ZONES | RESET_SETTINGS) != 0 {
-            return Err(errno(EINVAL));
-        }
-        if what & RESET_ZONES != 0 {
-            for slot in &mut self.zones {
-                slot.condition = Condition::Normal;
-            }
-        }
-        if what & RESET_SETTINGS != 0 {
-            self.settings = self.first_settings;
-        }
-        Ok(())
-    }
-
-    fn last_errors(&mut self, flags: u32) -> io::Result<Errors> {
-        if flags & !(CLEAR_READ_ERROR | CLEAR_WRITE_ERROR) != 0 {
-            return Err(errno(EINVAL));
-        }
-        let reply = Errors {
-            flags,
-            logging: self.settings.log_errors(),
-            ..self.errors
-        };
-        if flags & CLEAR_READ_ERROR != 0 {
-            self.errors.read_cause = 0;
-            self.errors.read_errno = 0;
-            self.errors.read_zone = ALL_ZONES;
-            self.errors.read_errors = 0;
-        }
-        if flags & CLEAR_WRITE_ERROR != 0 {
-            self.errors.write_cause = 0;
-            self.errors.write_errno = 0;
-            self.errors.write_zone = ALL_ZONES;
-            self.errors.write_errors = 0;
-        }
-        Ok(reply)
-    }
-}
-
-/// Answers as the kernel target answers the same bytes. Time does not pass in it.
-impl Transport for Drive {
-    fn call(&mut self, request: Call, buf: &mut [u8]) -> io::Result<()> {
-        match request {
-            Call::GetConfig => {
-                sent::<Config>(buf)?;
-                encode_reply(&self.config(), buf);
-            }
-            Call::GetSetting => {
-                let question: SettingValue = sent(buf)?;
-                let value = self.settings.get(question.setting as usize);
-                let reply = SettingValue {
-                    value: value.ok_or(errno(EINVAL))?,
-                    ..question
-                };
-                encode_reply(&reply, buf);
-            }
-            Call::SetSetting => {
-                let SettingValue { setting, value, .. } = sent(buf)?;
-                let settings = self.settings.with(setting as usize, value);
-                self.settings = settings.ok_or(errno(EINVAL))?;
-            }
-            Call::GetStatistics => {
-                let question: Statistics = sent(buf)?;
-                let reply = self.statistics(question.zone).ok_or(errno(ENXIO))?;
-                encode_reply(&reply, buf);
-            }
-            Call::ResetStatistics => {
-                let ZoneNumber { zone, .. } = sent(buf)?;
-                if zone == ALL_ZONES {
-                    self.reset_stats();
-                } else {
-                    self.slot_mut(zone)?.stats = Stats::default();
-                }
-            }
-            Call::ReportZones => {
-                let question: ZoneReport = sent(buf)?;
-                encode_reply(&self.report(&question)?, buf);
-            }
-            Call::ResetZone => self.reset_zone(sent::<ZoneNumber>(buf)?.zone)?,
-            Call::SetCondition => self.set_condition(&sent(buf)?)?,
-            Call::ResetConfig => self.reset_config(sent::<ResetConfig>(buf)?.what)?,
-            Call::GetErrors => {
-                let question: Errors = sent(buf)?;
-                encode_reply(&self.last_errors(question.flags)?, buf);
-            }
-            Call::GetLatency => {
-                let question: Latency = sent(buf)?;
-                if question.kind as usize >= latency::Kind::COUNT {
-                    return Err(errno(EINVAL));
-                }
-                let reply = Latency {
-                    kind: question.kind,
-                    // CAST: a handful.
-                    bucket_count: latency::BUCKETS as u32,
-                    ..Latency::default()
-                };
-                encode_reply(&reply, buf);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What is left of a request behind its first `blocks` blocks.
-fn behind(request: &Request, blocks: u32) -> Request {
-    Request {
-        bo: request.bo.after(blocks),
-        blocks: request.blocks.saturating_sub(blocks),
-        head_partial: false,
-        tail_partial: request.tail_partial,
-    }
-}
-
-/// Cuts a request, in bytes, at the borders of the zones. It lies in the drive; of no bytes there
-/// are no parts.
-fn parts(geometry: Geometry, offset: u64, len: u64) -> impl Iterator<Item = Part> {
-    let end = offset + len;
-    let zone_blocks = u64::from(geometry.zone_blocks());
-    let first = offset / BLOCK;
-    let after = if len == 0 { first } else { end.div_ceil(BLOCK) };
-    let mut block = first;
-    std::iter::from_fn(move || {
-        if block >= after {
-            return None;
-        }
-        let (zone, bo) = geometry.split(block);
-        let stop = after.min((zone + 1) * zone_blocks);
-        let part = Part {
-            zone: usize::try_from(zone).ok()?,
-            request: Request {
-                bo: Bo(bo),
-                blocks: u32::try_from(stop - block).ok()?,
-                head_partial: block == first && !offset.is_multiple_of(BLOCK),
-                tail_partial: stop == after && !end.is_multiple_of(BLOCK),
-            },
-            goes_on: stop < after,
-        };
-        block = stop;
-        Some(part)
-    })
-}
-
-/// Cuts a discard, in bytes, as the block layer does for a device of ours: in front of the first whole
-/// block, then to the length of a zone, wherever it begins. Sectors that are not covered as a whole do
-/// not count. Returns the first sector of each piece, and how many.
-fn discards(geometry: Geometry, offset: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
-    let mut sector = offset.div_ceil(SECTOR);
-    let end = (offset + len) / SECTOR;
-    std::iter::from_fn(move || {
-        let left = end.checked_sub(sector).filter(|left| *left > 0)?;
-        let to_block = sector.next_multiple_of(BLOCK / SECTOR) - sector;
-        let sectors = match to_block {
-            0 => geometry.zone_sectors().min(left),
-            _ => to_block.min(left),
-        };
-        let piece = (sector, sectors);
-        sector += sectors;
-        Some(piece)
-    })
 }
 
 #[cfg(test)]
@@ -683,43 +479,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_cut_at_zones_and_keep_their_partial_ends() {
-        let geometry = Geometry::new(2, 3, 2).unwrap();
-        let cut = |offset, len| -> Vec<_> {
-            parts(geometry, offset, len)
-                .map(|part| {
-                    let it = part.request;
-                    let partial = (it.head_partial, it.tail_partial);
-                    (part.zone, it.bo.0, it.blocks, partial.0, partial.1)
-                })
-                .collect()
-        };
-        assert_eq!(cut(0, 0), []);
-        assert_eq!(cut(0, 4096), [(0, 0, 1, false, false)]);
-        assert_eq!(cut(512, 512), [(0, 0, 1, true, true)]);
-        assert_eq!(cut(4096, 4097), [(0, 1, 2, false, true)]);
-        assert_eq!(cut(4095, 2), [(0, 0, 2, true, true)]);
-        assert_eq!(
-            cut(9 * 4096 + 512, 12 * 4096),
-            [
-                (0, 9, 1, true, false),
-                (1, 0, 10, false, false),
-                (2, 0, 2, false, true)
-            ]
-        );
-    }
-
-    #[test]
-    fn discards_are_cut_as_the_block_layer_cuts_them() {
-        // Zones of 10 blocks, 80 sectors.
-        let geometry = Geometry::new(2, 3, 2).unwrap();
-        let cut = |offset, len| discards(geometry, offset, len).collect::<Vec<_>>();
-        assert_eq!(cut(0, 0), []);
-        assert_eq!(cut(1, 511), []);
-        assert_eq!(cut(0, 40960), [(0, 80)]);
-        assert_eq!(cut(512, 40960), [(1, 7), (8, 73)]);
-        assert_eq!(cut(512, 1024), [(1, 2)]);
-        assert_eq!(cut(8192, 2 * 40960 + 100), [(16, 80), (96, 80)]);
-        assert_eq!(cut(100, 4096 + 512), [(1, 7), (8, 1)]);
+    fn an_untouched_zone_takes_a_few_bytes() {
+        assert!(size_of::<Slot>() <= 16);
     }
 }

@@ -25,6 +25,11 @@ impl Share {
         // At most `whole`.
         (u128::from(whole) * u128::from(self.0) / 1_000_000) as u64
     }
+
+    /// This share as a number from 0 to 1.
+    pub fn ratio(self) -> f64 {
+        f64::from(self.0) / 1e6
+    }
 }
 
 impl FromStr for Share {

@@ -330,7 +330,10 @@ mod tests {
         };
         let log = Path::new("/dev/null");
         let error = fio.run(log, "", 1, &mut drive()).unwrap_err();
-        assert!(format!("{error:#}").contains("cannot run /nowhere/fio"), "{error:#}");
+        assert!(
+            format!("{error:#}").contains("cannot run /nowhere/fio"),
+            "{error:#}"
+        );
         fio.program = "false".into();
         let error = fio.run(log, "", 1, &mut drive()).unwrap_err();
         assert!(error.to_string().contains("it said nothing"), "{error:#}");

@@ -7,8 +7,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use imrsim_core::{Allocation, Geometry};
 use imrsim_util::{
+    control::Scope,
+    device::Device,
     drive::Drive,
-    simulate::{self, Prefill},
+    prefill::{self, Prefill, Share},
+    report::{self, Statistics},
 };
 use proptest::prelude::*;
 
@@ -240,19 +243,58 @@ proptest! {
         prop_assert_eq!(stats.first_write_blocks, mapped as u64 + unmapped);
     }
 
+    /// Zones are filled when they are needed. Nothing shows that they were not before.
     #[test]
-    fn prefills_fill_exactly_their_share(percent in 0_u32..=100, extent in 1_u64..9, seed in any::<u64>()) {
-        let geometry = Geometry::new(3, 4, 5).unwrap();
-        let share = u64::from(geometry.zone_blocks()) * u64::from(percent) / 100;
-        for how in [
-            format!("sequential:{percent}%"),
-            format!("random:{}k:{percent}%", 4 * extent),
-        ] {
-            let mut drive = drive(geometry, 3, 2);
-            simulate::prefill(&mut drive, how.parse::<Prefill>().unwrap(), seed).unwrap();
-            prop_assert_eq!(drive.mapped_blocks(), 3 * share);
-            prop_assert_eq!(drive.stats(), Default::default());
+    fn filled_when_needed_as_filled_before(
+        geometry in geometries(),
+        zones in 1_u64..5,
+        phases in 1_u32..5,
+        extent in 0_u32..9,
+        percent in 0_u32..=100,
+        seed in any::<u64>(),
+        requests in proptest::collection::vec((any::<u64>(), any::<u64>(), 0_u8..3), 0..20),
+    ) {
+        let share: Share = format!("{percent}%").parse().unwrap();
+        let prefill = match extent {
+            0 => Prefill::Sequential,
+            extent => Prefill::Random { extent },
+        };
+        let mut lazy = drive(geometry, zones, phases);
+        lazy.prefill(prefill, share, seed);
+        let mut eager = drive(geometry, zones, phases);
+        for (offset, len) in prefill::requests(&geometry, zones, prefill, share, seed) {
+            eager.write(offset, len).unwrap();
         }
+        eager.reset_stats();
+        prop_assert_eq!(lazy.mapped_blocks(), zones * share.of(u64::from(geometry.zone_blocks())));
+        prop_assert_eq!(lazy.used_top_blocks(), eager.used_top_blocks());
+        for (offset, len, op) in requests {
+            let offset = offset % lazy.capacity();
+            let len = len % (lazy.capacity() - offset + 1) % (3 * BLOCK);
+            for drive in [&mut lazy, &mut eager] {
+                match op {
+                    0 => drive.read(offset, len).unwrap(),
+                    1 => drive.write(offset, len).unwrap(),
+                    _ => drive.discard(offset, len).unwrap(),
+                }
+            }
+        }
+        prop_assert_eq!(lazy.stats(), eager.stats());
+        let ask = |drive: &mut Drive| {
+            let mut text = Vec::new();
+            let mut device = Device::new("a drive", drive);
+            let statistics = Statistics::ask(&mut device, Scope::Device).unwrap();
+            report::json(&statistics, &mut text).unwrap();
+            text
+        };
+        prop_assert_eq!(ask(&mut lazy), ask(&mut eager));
+        for zone in 0..zones {
+            for block in 0..geometry.zone_blocks() {
+                prop_assert_eq!(lazy.lookup(zone, block), eager.lookup(zone, block));
+                prop_assert_eq!(lazy.is_used(zone, block), eager.is_used(zone, block));
+            }
+        }
+        prop_assert_eq!(ask(&mut lazy), ask(&mut eager));
     }
 }
 

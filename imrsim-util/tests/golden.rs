@@ -13,8 +13,13 @@ use flate2::read::GzDecoder;
 use imrsim_core::{Allocation, Geometry};
 use imrsim_util::{
     drive::Drive,
-    simulate::{self, Prefill},
-    trace::{self, Item, Op, Reader},
+    prefill::Prefill,
+    simulate,
+    trace::{
+        self,
+        convert::{self, Fit},
+        Item, Op, Reader,
+    },
 };
 
 const BLOCK: u64 = 4096;
@@ -142,7 +147,13 @@ fn msr_sample_in_whole_requests() {
     let expected = data_or_skip!("msr_whole", "golden/summary.csv");
     let mut drives = [drive(2), drive(3)];
     let mut reader = trace::open(&trace, &trace::Options::default()).unwrap();
-    let done = simulate::run(&mut reader, &mut drives, &mut |bad| panic!("{bad}")).unwrap();
+    let fit = convert::Options {
+        capacity: Some(drives[0].capacity()),
+        fit: Fit::Reject,
+        span: 0,
+        align: None,
+    };
+    let done = simulate::run(&mut reader, &fit, &mut drives, &mut |bad| panic!("{bad}")).unwrap();
     assert_eq!((done.lines, done.requests, done.bad_lines), (1000, 1000, 0));
     for (drive, phases) in drives.iter_mut().zip([2, 3]) {
         let stats = drive.stats();
@@ -158,8 +169,7 @@ fn msr_sample_on_a_drive_filled_to_80_percent() {
     let expected = data_or_skip!("msr_zone80", "golden/summary.csv");
     for phases in [2, 3] {
         let mut drive = drive(phases);
-        let how: Prefill = "sequential:80%".parse().unwrap();
-        simulate::prefill(&mut drive, how, 0).unwrap();
+        drive.prefill(Prefill::Sequential, "80%".parse().unwrap(), 0);
         let filled = summary(&expected, "msr_zone80:prefill", phases);
         let state_only: Vec<_> = [&filled[..2], &filled[6..]].concat();
         assert_eq!(state(&mut drive, false), state_only);
@@ -174,14 +184,14 @@ fn msr_sample_on_a_drive_filled_to_80_percent() {
 /// Every operation by itself: where the block lies and how much is written back.
 #[test]
 fn every_operation() {
-    for (name, prefill) in [("msr_empty", "none"), ("msr_zone80", "sequential:80%")] {
+    for (name, share) in [("msr_empty", "0%"), ("msr_zone80", "80%")] {
         for phases in [2, 3] {
             let path = data_or_skip!(
                 "every_operation",
                 &format!("golden/{name}-{phases}phase.csv.gz")
             );
             let mut drive = drive(phases);
-            simulate::prefill(&mut drive, prefill.parse().unwrap(), 0).unwrap();
+            drive.prefill(Prefill::Sequential, share.parse().unwrap(), 0);
             let file = BufReader::new(GzDecoder::new(File::open(path).unwrap()));
             for (number, line) in file.lines().enumerate().skip(1) {
                 let line = line.unwrap();

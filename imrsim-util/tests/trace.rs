@@ -114,7 +114,13 @@ fn simulated(trace: &[u8]) -> Stats {
     let zones = simulate::zones_for(&geometry, SPAN);
     let drive = Drive::new(geometry, zones, Allocation::default()).unwrap();
     let mut drives = [drive];
-    simulate::run(&mut reader(trace, None), &mut drives, &mut |bad| {
+    let fit = convert::Options {
+        capacity: Some(drives[0].capacity()),
+        fit: Fit::Reject,
+        span: 0,
+        align: None,
+    };
+    simulate::run(&mut reader(trace, None), &fit, &mut drives, &mut |bad| {
         panic!("{bad}")
     })
     .unwrap();

@@ -91,10 +91,12 @@ requests() {
         }'
 }
 
-# replayed LOG ZONES PHASES T,B,G [PREFILL]: the log's requests one after another; the counters are those of the simulator.
+# replayed LOG ZONES PHASES T,B,G [OPTION...]: the log's requests one after another; the counters are those of the simulator.
 replayed() {
-    check imrsim_util simulate "$1" --zones "$2" --phases "$3" --geometry "$4" --prefill "${5:-none}" --expect-file /tmp/expected
-    fio_run /dev/mapper/t --name=replay --iodepth=1 --read_iolog="$1" --replay_redirect=/dev/mapper/t
+    local log=$1 zones=$2 phases=$3 geometry=$4
+    shift 4
+    check imrsim_util simulate "$log" --zones "$zones" --strategy "$phases" --geometry "$geometry" "$@" --expect-file /tmp/expected
+    fio_run /dev/mapper/t --name=replay --iodepth=1 --read_iolog="$log" --replay_redirect=/dev/mapper/t
     imrsim_util stats /dev/mapper/t --json >/tmp/found
     # What is simulated takes no time.
     sed -i '/"elapsed_us"/d; /"idle_us"/d' /tmp/expected /tmp/found
@@ -102,7 +104,7 @@ replayed() {
         diff /tmp/expected /tmp/found | head -n 20
         fail "the counters differ from the simulator's: $(diff /tmp/expected /tmp/found | grep '^[-+] ' | head -n 2 | tr -s '\n ' ' ')"
     }
-    echo "phases $3: $(stat t host_write_requests) writes, $(stat t extra_write_blocks) extra, as simulated"
+    echo "phases $phases: $(stat t host_write_requests) writes, $(stat t extra_write_blocks) extra, as simulated"
 }
 
 test_random_requests_as_simulated() { # limit 60
@@ -136,7 +138,7 @@ test_trace_as_simulated() { # limit 60
         # 80 % of 65,536 blocks.
         iotool fill /dev/mapper/t --count $((52428 * 8))
         message t reset_statistics
-        replayed /tmp/log 1 $phases 456,568,64 sequential:80%
+        replayed /tmp/log 1 $phases 456,568,64 --prefill sequential --usage 80%
         [ "$(stat t extra_write_blocks)" -gt 0 ] || fail "nothing was rewritten"
         imr_remove t
     done

@@ -248,13 +248,8 @@ impl ReplayArgs {
             .map_err(|_| anyhow::anyhow!("this program does not know the drive's strategy"))?;
         let mut simulated = Drive::new(geometry, config.zones, allocation)?;
         if let Some(usage) = self.usage {
-            for (offset, len) in
-                prefill::requests(&geometry, config.zones, self.prefill, usage, self.seed)
-            {
-                simulated.write(offset, len)?;
-            }
+            simulated.prefill(self.prefill, usage, self.seed);
         }
-        simulated.reset_stats();
         let options = trace::Options {
             format: Some(Format::Iolog),
             disks: Disks::First,
@@ -263,7 +258,13 @@ impl ReplayArgs {
         };
         let mut reader = trace::open(log, &options)?;
         let mut drives = [simulated];
-        simulate::run(&mut reader, &mut drives, &mut |bad| {
+        let fit = convert::Options {
+            capacity: None,
+            fit: Fit::Reject,
+            span: 0,
+            align: None,
+        };
+        simulate::run(&mut reader, &fit, &mut drives, &mut |bad| {
             writeln!(err, "{}: {bad}", log.display()).context("cannot report a line")
         })?;
         let [simulated] = drives;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The commands that read and write traces: `simulate` and `trace`.
+//! The commands below `trace`, and how all commands read traces.
 
 use std::{
     fs::{self, File},
@@ -11,20 +11,14 @@ use std::{
 };
 
 use anyhow::{bail, ensure, Context, Result};
-use clap::{ArgGroup, Args, Subcommand};
-use imrsim_core::{Allocation, Geometry, Strategy};
+use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
-use serde::Serialize;
 
 use crate::{
-    control::Scope,
-    device::Device,
-    drive::Drive,
     exit::usage,
-    number::{parse_count, parse_duration, parse_size, Bytes, SECTOR},
-    report::{self, Style},
-    simulate::{self, Prefill},
-    size,
+    number::{parse_count, parse_duration, parse_size},
+    report,
+    simulate::MAX_BAD_LINES,
     trace::{
         self, blkparse,
         convert::{self, Fit, OutputFormat},
@@ -32,43 +26,6 @@ use crate::{
         cut, iolog, stat, synth, BadLine, Disks, Format, Percent, Trace,
     },
 };
-
-/// Bad lines of a trace that are shown; the others are only counted.
-const MAX_BAD_LINES: u64 = 20;
-
-#[derive(Debug, Args)]
-#[command(group = ArgGroup::new("size").args(["zones", "capacity"]).required(true))]
-pub(super) struct SimulateArgs {
-    /// The trace, or - for standard input
-    trace: PathBuf,
-    /// Size of the drive in zones
-    #[arg(long, value_name = "N", value_parser = parse_count)]
-    zones: Option<u64>,
-    /// Size of the drive, rounded up to whole zones: 256M, 13.6GB
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    capacity: Option<u64>,
-    /// Blocks in a top track, in a bottom track, and track groups in a zone
-    #[arg(long, value_name = "T,B,G", value_parser = size::parse_geometry)]
-    #[arg(default_value = "456,568,64")]
-    geometry: Geometry,
-    /// Phases of the allocation; for several, the trace runs on a drive for each
-    #[arg(long, value_name = "K,...", value_delimiter = ',', default_value = "2")]
-    phases: Vec<Allocation>,
-    /// What every zone holds before: none, sequential:80% or random:32k:80% (not counted)
-    #[arg(long, value_name = "HOW", default_value = "none")]
-    prefill: String,
-    /// What the random prefill depends on
-    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "1")]
-    seed: u64,
-    /// Also write what 'imrsim_util stats DEV --json' has to print after the same requests
-    #[arg(long, value_name = "OUT")]
-    expect_file: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    read: ReadArgs,
-}
 
 /// How a trace is read.
 #[derive(Debug, Args)]
@@ -108,7 +65,7 @@ pub(super) struct ReadArgs {
     action: Option<blkparse::Action>,
     /// Fail at the first line that is not understood
     #[arg(long, conflicts_with = "ignore_bad")]
-    strict: bool,
+    pub(super) strict: bool,
     /// Succeed although lines were left out
     #[arg(long)]
     ignore_bad: bool,
@@ -465,7 +422,7 @@ impl<'a> BadLines<'a> {
             bail!("{path}: {bad} (without --strict, it would be left out)");
         }
         self.count += 1;
-        if self.count <= MAX_BAD_LINES {
+        if self.count <= MAX_BAD_LINES as u64 {
             // Nowhere to report that reporting fails.
             let _ = self.progress.suspend(|| writeln!(err, "{path}: {bad}"));
         }
@@ -474,7 +431,7 @@ impl<'a> BadLines<'a> {
 
     /// Says how many more there were, and returns how many in all.
     pub(super) fn finish(self) -> Result<u64> {
-        let more = self.count.saturating_sub(MAX_BAD_LINES);
+        let more = self.count.saturating_sub(MAX_BAD_LINES as u64);
         if more > 0 {
             writeln!(self.err, "{}: {more} more bad lines", self.path.display())?;
         }
@@ -502,118 +459,6 @@ pub(super) fn no_requests(path: &Path, trace: &Trace) -> String {
         text += &format!(" of the disk asked for, only of {}{more}", names.join(", "));
     }
     text
-}
-
-#[derive(Serialize)]
-struct SimulateJson<'a> {
-    trace: &'a simulate::Summary,
-    geometry: [u32; 3],
-    capacity_bytes: u64,
-    prefill: &'a str,
-    seed: u64,
-    runs: &'a [report::Statistics],
-}
-
-/// Runs `simulate`.
-pub(super) fn run_simulate(
-    args: &SimulateArgs,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-) -> Result<()> {
-    let prefill: Prefill = args
-        .prefill
-        .parse()
-        .map_err(|error| usage(format!("--prefill: {error:#}")))?;
-    if args.expect_file.is_some() && args.phases.len() != 1 {
-        return Err(usage("--expect-file is for one number of phases"));
-    }
-    let zones = match (args.zones, args.capacity) {
-        (Some(zones), _) => zones,
-        (None, capacity) => simulate::zones_for(&args.geometry, capacity.unwrap_or(0)),
-    };
-    let mut drives = Vec::new();
-    for allocation in &args.phases {
-        drives.push(
-            Drive::new(args.geometry, zones, *allocation).map_err(|it| usage(it.to_string()))?,
-        );
-    }
-    let mut reader = args.read.open(&args.trace, Disks::First)?;
-    for drive in &mut drives {
-        simulate::prefill(drive, prefill, args.seed)?;
-    }
-    let mut bad_lines = BadLines::new(&args.trace, &reader, &args.read, err);
-    let summary = simulate::run(&mut reader, &mut drives, &mut |bad| bad_lines.report(bad))?;
-
-    let capacity = drives.first().map_or(0, Drive::capacity);
-    let mut runs = Vec::new();
-    for drive in drives {
-        let mut device = Device::new("the simulated drive", drive);
-        runs.push(report::Statistics::ask(&mut device, Scope::Device)?);
-    }
-    if let (Some(path), Some(run)) = (&args.expect_file, runs.first()) {
-        let mut file = create(path, Some(&args.trace), out)?;
-        report::json(run, &mut file)?;
-        file.flush()?;
-    }
-    if args.json {
-        let geometry = &args.geometry;
-        report::json(
-            &SimulateJson {
-                trace: &summary,
-                geometry: [
-                    geometry.top_blocks(),
-                    geometry.bottom_blocks(),
-                    geometry.groups(),
-                ],
-                capacity_bytes: capacity,
-                prefill: &args.prefill,
-                seed: args.seed,
-                runs: &runs,
-            },
-            out,
-        )?;
-    } else {
-        writeln!(out, "trace    {summary}")?;
-        writeln!(
-            out,
-            "drive    {zones} zones of {} ({}), geometry {}",
-            Bytes(args.geometry.zone_sectors() * SECTOR),
-            Bytes(capacity),
-            report::geometry_name(&args.geometry)
-        )?;
-        write!(out, "prefill  {}", args.prefill)?;
-        if matches!(prefill, Prefill::Random { .. }) {
-            write!(out, ", seed {}", args.seed)?;
-        }
-        writeln!(out)?;
-        if runs.len() > 1 {
-            writeln!(out)?;
-            compare(&args.phases, &runs, out)?;
-        }
-        for run in &runs {
-            writeln!(out)?;
-            report::statistics(run, Style::Text, out)?;
-        }
-    }
-    out.flush()?;
-    accept(bad_lines.finish()?, &args.read)
-}
-
-/// The results of several runs beside each other.
-fn compare(phases: &[Allocation], runs: &[report::Statistics], out: &mut dyn Write) -> Result<()> {
-    let mut rows = vec![["phases", "written", "extra", "waf"]
-        .map(str::to_owned)
-        .to_vec()];
-    for (allocation, run) in phases.iter().zip(runs) {
-        let stats = run.total();
-        rows.push(vec![
-            allocation.number().to_string(),
-            stats.host_write_blocks.to_string(),
-            stats.extra_write_blocks.to_string(),
-            stats.waf().to_string(),
-        ]);
-    }
-    report::table(&rows, out)
 }
 
 fn run_stat(args: &StatArgs, out: &mut dyn Write, err: &mut dyn Write) -> Result<()> {
@@ -729,7 +574,7 @@ fn run_cut(args: &CutArgs, out: &mut dyn Write, err: &mut dyn Write) -> Result<(
 }
 
 /// Opens a file to be written, `-` being `out`. Never a device, nor the file that is read.
-fn create<'a>(
+pub(super) fn create<'a>(
     path: &Path,
     input: Option<&Path>,
     out: &'a mut dyn Write,

@@ -47,7 +47,8 @@ impl OutputFormat {
 }
 
 /// What to do with requests that do not fit the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub enum Fit {
     /// Report them as bad lines and leave them out.
     Reject,
@@ -113,7 +114,7 @@ pub struct Summary {
 
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Placed {
+pub(crate) enum Placed {
     /// (offset, length)
     One(u64, u64),
     /// At the end of the device, and at its start.
@@ -153,7 +154,7 @@ impl Options {
     }
 
     /// Where a request goes that touches the bytes from `offset` to `end`.
-    fn place(&self, offset: u64, end: u64) -> Result<Placed, String> {
+    pub(crate) fn place(&self, offset: u64, end: u64) -> Result<Placed, String> {
         let (offset, end) = match self.align {
             None => (offset, end),
             Some(align) => (
