@@ -13,7 +13,7 @@ export PREFIX DESTDIR
 help: ## this list
 	@echo 'IMRSim: an interlaced magnetic recording (IMR) drive in the Linux kernel, simulated'
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo '  make module KDIR=/path/to/tree   builds the module for a Rust-enabled kernel of your own'
 
@@ -33,6 +33,10 @@ test-all: ## the same, with every VM test on the debug kernel: an hour and a hal
 .PHONY: bench
 bench: setup release util ## what a request costs, beside dm-linear, and metadata: docs/benchmarks.md
 	@scripts/bench
+
+.PHONY: experiments
+experiments: setup ## the experiments of the IMRSim paper about writes: docs/experiments.md
+	@scripts/experiments
 
 .PHONY: setup
 setup: ## packages, Rust sources, bindgen and the kernel source
