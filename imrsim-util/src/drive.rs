@@ -4,8 +4,8 @@
 //! them, for one request at a time.
 //!
 //! A request is cut at the zones' borders, as device-mapper does; each piece is a request to its
-//! zone. There it is cut further into runs: [`Zone::start`] plans the longest prefix that is one
-//! run, the plan is counted and finished, and the rest follows. Only metadata is kept, no data, and
+//! zone. There it is cut further into runs: the zone plans the longest prefix that is one run, the
+//! plan is counted and carried out, and the rest follows. Only metadata is kept, no data, and
 //! none of zones that nothing was asked of.
 
 mod answers;
@@ -112,11 +112,19 @@ fn write_runs(
 ) -> Result<(), Bo> {
     let mut rest = request;
     while rest.blocks > 0 {
-        let Step::Ready(plan) = zone.start(&rest, allocation) else {
+        // Nothing is in flight, and so an update changes nothing in the zone.
+        let update = zone.lookup(rest.bo).is_some();
+        let step = match update {
+            true => zone.plan(&rest, allocation),
+            false => zone.start(&rest, allocation),
+        };
+        let Step::Ready(plan) = step else {
             return Err(rest.bo);
         };
         count(&plan, &rest);
-        zone.finish(&plan, true);
+        if !update {
+            zone.finish(&plan, true);
+        }
         rest = behind(&rest, plan.blocks);
     }
     Ok(())
@@ -235,7 +243,7 @@ impl Drive {
     /// Blocks of top tracks that are in use, in all zones.
     pub fn used_top_blocks(&self) -> u64 {
         (0..self.zone_count())
-            .map(|zone| u64::from(self.state(zone).used_tops()))
+            .map(|zone| u64::from(self.occupied(zone).1))
             .sum()
     }
 
@@ -371,11 +379,7 @@ impl Drive {
         let mut zone = memory.zone(&self.geometry);
         let request = part.request;
         if request.blocks == 1 && !part.goes_on {
-            let placed = match zone.start_update(request.bo) {
-                Some(placed) => Some(placed),
-                None => zone.start_first(request.bo, allocation),
-            };
-            if let Some(placed) = placed {
+            if let Some(placed) = zone.start_first(request.bo, allocation) {
                 zone.finish_block(&placed);
                 let edges = u32::from(request.head_partial) + u32::from(request.tail_partial);
                 stats.count_block(&placed, edges);
@@ -433,17 +437,13 @@ impl Drive {
         self.zones.get(usize::try_from(zone).ok()?)
     }
 
-    /// The state of a zone, which need not have been touched.
-    fn state(&self, zone: u64) -> ZoneState {
-        match (self.slot(zone), &self.fill) {
-            (
-                Some(Slot {
-                    touched: Some(it), ..
-                }),
-                _,
-            ) => it.state(),
-            (Some(_), Some(fill)) => fill.state(&self.geometry, zone),
-            _ => ZoneState::default(),
+    /// Blocks that are mapped, and blocks of top tracks that are in use, in a zone.
+    fn occupied(&self, zone: u64) -> (u32, u32) {
+        let touched = self.slot(zone).and_then(|slot| slot.touched.as_ref());
+        match (touched, &self.fill) {
+            (Some(it), _) => (it.state().mapped_blocks(), it.state().used_tops()),
+            (None, Some(it)) => (it.mapped_blocks(), it.used_tops(&self.geometry, zone)),
+            (None, None) => (0, 0),
         }
     }
 

@@ -51,12 +51,12 @@ impl Drive {
             )
         } else {
             self.slot(zone)?;
-            let state = self.state(zone);
+            let (mapped, used_tops) = self.occupied(zone);
             (
                 self.zone_stats(zone),
                 u64::from(self.geometry.zone_blocks()),
-                u64::from(state.mapped_blocks()),
-                u64::from(state.used_tops()),
+                u64::from(mapped),
+                u64::from(used_tops),
             )
         };
         Some(Statistics {
