@@ -149,15 +149,15 @@ test_trace_as_simulated() { # limit 60
 test_replay_as_simulated() { # limit 120
     local phases
     need imrsim_util
-    check imrsim_util trace synth /tmp/msr --requests "$(scaled 3000)" --reads 25
+    check imrsim_util trace synth /tmp/msr --requests "$(scaled 3000)" --reads 25 --span 256M --footprint 128M
     imr t /dev/vda 1
     for phases in $(few 1 2 3 5); do
         check imrsim_util replay /tmp/msr /dev/mapper/t --fit wrap --erase --strategy "$phases" --usage 80% --seed "$phases" \
-            --depth 1 --compare --json >/tmp/json
+            --depth 1 --compare --json
         same 'phases' "$(imrsim_util config show /dev/mapper/t --json | sed -n 's/.*"phases": \([0-9]*\).*/\1/p')" "$phases"
         [ "$(stat t mapped)" -ge 52428 ] || fail "the drive was not filled"
         [ "$(stat t extra_write_blocks)" -gt 0 ] || fail "nothing was rewritten"
-        grep -q '"differences": \[\]' /tmp/json || fail "counters were not compared"
+        grep -q '"differences": \[\]' /tmp/output || fail "counters were not compared"
         echo "phases $phases: $(stat t host_write_blocks) blocks written, $(stat t extra_write_blocks) extra, as simulated"
     done
     # As it is usually done; what is in flight together has no order.
@@ -182,11 +182,11 @@ test_replay_refused() { # limit 60
     same 'mapped' "$(stat t mapped)" 1024
     # It holds data now.
     refuses 'holds data' imrsim_util replay /tmp/msr /dev/mapper/t
-    refuses 'has no requests' imrsim_util replay /dev/null /dev/mapper/t --erase
+    refuses 'is empty' imrsim_util replay /dev/null /dev/mapper/t --erase
     refuses 'beyond' imrsim_util replay /tmp/far /dev/mapper/t --erase
     refuses 'cannot run' imrsim_util replay /tmp/msr /dev/mapper/t --erase --fio /nowhere
     refuses 'not a block device' imrsim_util replay /tmp/msr /tmp/msr
-    refuses 'not an IMRSim drive' imrsim_util replay /tmp/msr /dev/ram1
+    refuses 'not an IMRSim device' imrsim_util replay /tmp/msr /dev/ram1
     # Nobody else may use it.
     mkfs.ext4 -q /dev/mapper/t
     mkdir -p /tmp/mnt
