@@ -196,3 +196,15 @@ test_replay_refused() { # limit 60
     imrsim_util replay /tmp/msr /dev/mapper/t --keep >/tmp/out
     same 'written' "$(stat t host_write_blocks)" 1
 }
+
+test_replay_keeps_times() { # limit 40
+    local seconds
+    need imrsim_util
+    # 2 seconds apart, in ticks of 100 ns.
+    printf '%s\n' 10000000,h,0,Write,0,4096,1 30000000,h,0,Write,4096,4096,1 >/tmp/msr
+    imr t /dev/ram0 1 $SMALL
+    check imrsim_util replay /tmp/msr /dev/mapper/t --timed --json
+    seconds=$(sed -n 's/.*"seconds": \([0-9]*\).*/\1/p' /tmp/output)
+    [ "$seconds" -ge 1 ] || fail "it took $seconds s"
+    same 'mapped' "$(stat t mapped)" 2
+}
