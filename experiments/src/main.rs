@@ -8,11 +8,14 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use imrsim_experiments::{
     document::{self, Results, FIXED_USAGE, STRATEGIES, USAGE_WORKLOAD},
-    measure::{self, Setup},
+    measure::{self, Order, Setup},
     plot::{self, Series},
     workload,
 };
 use imrsim_util::{number::parse_size, prefill::Share};
+
+/// Seeds over which the comparison of usages is averaged.
+const SEEDS: u64 = 5;
 
 /// Repeats the IMRSim paper's experiments about writes, and writes experiments.md with its pictures
 #[derive(Debug, Parser)]
@@ -79,12 +82,28 @@ fn main() -> Result<()> {
     );
     let phases = STRATEGIES.map(|(phases, _)| phases);
     let costs = measure::run(&setup, &workloads, &usages, &phases)?;
+    let number = document::usage_workload(&workloads);
+    println!("    running {USAGE_WORKLOAD} with {SEEDS} seeds");
+    let in_place = |order| -> Result<Vec<_>> {
+        let seeds = args.seed..args.seed.saturating_add(SEEDS);
+        let of_seed = |seed| {
+            let setup = Setup {
+                seed,
+                ..setup.clone()
+            };
+            measure::run_in_place(&setup, &workloads[number], number, &usages, &phases, order)
+        };
+        seeds.map(of_seed).collect()
+    };
+    let (mixed, first) = (in_place(Order::Mixed)?, in_place(Order::First)?);
     let results = Results {
         setup: &setup,
         workloads: &workloads,
         stats: &stats,
         usages: &usages,
         costs: &costs,
+        in_place: &mixed,
+        first: &first,
     };
 
     draw(&results, &figures)?;
@@ -111,7 +130,6 @@ fn usages() -> Result<Vec<Share>> {
 }
 
 fn draw(results: &Results<'_>, figures: &std::path::Path) -> Result<()> {
-    let workload = results.usage_workload();
     let x: Vec<f64> = results
         .usages
         .iter()
@@ -123,15 +141,12 @@ fn draw(results: &Results<'_>, figures: &std::path::Path) -> Result<()> {
     }];
     series.extend(STRATEGIES.map(|(phases, name)| Series {
         name: format!("IMR, {name}"),
-        values: results.curve(workload, phases),
+        values: results.curve(results.in_place, phases),
     }));
     plot::lines(
         &figures.join("usage"),
         &format!("Write amplification of {USAGE_WORKLOAD}"),
-        [
-            "space usage before the trace",
-            "blocks written by the drive / by the host",
-        ],
+        ["space usage", "blocks written by the drive / by the host"],
         &x,
         &series,
     )?;

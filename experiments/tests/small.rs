@@ -7,7 +7,7 @@ use std::{collections::HashSet, fs, path::Path};
 
 use imrsim_experiments::{
     document::{self, Results},
-    measure::{self, Setup},
+    measure::{self, Order, Setup},
     plot::{self, Series},
     workload,
 };
@@ -32,33 +32,54 @@ fn what_comes_out_is_as_it_has_to_be() {
     let usages = shares(&["50%", "60%", "80%", "100%"]);
     let costs = measure::run(&SETUP, &workloads, &usages, &[2, 3]).unwrap();
     assert_eq!(costs.len(), 4 * 4 * 2);
+    let in_place = |order| -> Vec<_> {
+        let of_seed = |seed| {
+            let setup = Setup { seed, ..SETUP };
+            measure::run_in_place(&setup, &workloads[2], 2, &usages, &[2, 3], order).unwrap()
+        };
+        (1..3).map(of_seed).collect()
+    };
+    let (in_place, first) = (in_place(Order::Mixed), in_place(Order::First));
     let results = Results {
         setup: &SETUP,
         workloads: &workloads,
         stats: &stats,
         usages: &usages,
         costs: &costs,
+        in_place: &in_place,
+        first: &first,
     };
-    for workload in 0..4 {
-        let (two, three) = (results.curve(workload, 2), results.curve(workload, 3));
-        for curve in [&two, &three] {
-            assert_eq!(curve[0], 1.0, "nothing is rewritten while tops are free");
-            assert!(
-                curve.is_sorted() && curve[1] > 1.0 && curve[3] < 2.11,
-                "{curve:?}"
-            );
-        }
-        assert_eq!(
-            two[3], three[3],
-            "a full drive has all neighbours, whatever the order"
+    let (two, three) = (results.curve(&in_place, 2), results.curve(&in_place, 3));
+    for curve in [&two, &three] {
+        assert_eq!(curve[0], 1.0, "nothing is rewritten while tops are free");
+        assert!(
+            curve.is_sorted() && curve[1] > 1.0 && curve[3] < 2.11,
+            "{curve:?}"
         );
-        let at_60 = |phases| results.cost(workload, usages[1], phases).unwrap().stats;
+    }
+    assert_eq!(
+        two[3], three[3],
+        "a full drive has all neighbours, whatever the order"
+    );
+    assert_eq!(results.gaps(&in_place)[3], [0.0, 0.0]);
+    for gap in &results.gaps(&first)[1] {
+        assert!(
+            *gap > 0.05,
+            "the first tops lie over what is rewritten, or every other one: {gap}"
+        );
+    }
+    for costs in &in_place {
+        assert!(costs.iter().all(|it| it.stats.first_write_blocks == 0));
         assert_eq!(
-            at_60(3).rmw_two_neighbours,
-            0,
+            costs[3].stats.rmw_two_neighbours, 0,
             "every other top track is free"
         );
-        assert!(at_60(2).rmw_two_neighbours > 0);
+        assert!(costs[2].stats.rmw_two_neighbours > 0);
+    }
+    for workload in 0..4 {
+        let at = |usage: usize, phases| results.cost(workload, usages[usage], phases).unwrap();
+        assert_eq!(at(3, 2).stats, at(3, 3).stats);
+        assert!(at(2, 2).amplification() > at(1, 2).amplification());
     }
 
     let text = document::write(&results, "pictures", "make it").unwrap();

@@ -112,10 +112,10 @@ pub struct Summary {
     pub duration_ns: u64,
 }
 
-/// Where a request goes.
+/// Where a request goes, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Placed {
-    /// (offset, length)
+pub enum Placed {
+    /// To one place: (offset, length).
     One(u64, u64),
     /// At the end of the device, and at its start.
     Split((u64, u64), (u64, u64)),
@@ -154,7 +154,11 @@ impl Options {
     }
 
     /// Where a request goes that touches the bytes from `offset` to `end`.
-    pub(crate) fn place(&self, offset: u64, end: u64) -> Result<Placed, String> {
+    ///
+    /// # Errors
+    ///
+    /// Why there is no place for it.
+    pub fn place(&self, offset: u64, end: u64) -> Result<Placed, String> {
         let (offset, end) = match self.align {
             None => (offset, end),
             Some(align) => (
