@@ -45,7 +45,11 @@ impl Phased {
 
     /// How many passes go over the top tracks, at least 1.
     const fn passes(&self) -> u32 {
-        self.phases - 1
+        // The compiler does not know the invariant, and would have divisions panic.
+        match self.phases {
+            0..=2 => 1,
+            phases => phases - 1,
+        }
     }
 }
 
