@@ -481,10 +481,8 @@ fn run_stat(args: &StatArgs, out: &mut dyn Write, err: &mut dyn Write) -> Result
     for path in &args.traces {
         let mut reader = args.read.open(path, Disks::All)?;
         let mut bad_lines = BadLines::new(path, &reader, &args.read, err);
-        let name = path.file_name().unwrap_or(path.as_os_str());
-        let stats = stat::measure(&name.to_string_lossy(), &mut reader, &mut |bad| {
-            bad_lines.report(bad)
-        })?;
+        let name = path.display().to_string();
+        let stats = stat::measure(&name, &mut reader, &mut |bad| bad_lines.report(bad))?;
         count += bad_lines.finish()?;
         if stats.is_empty() {
             writeln!(
