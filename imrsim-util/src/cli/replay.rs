@@ -109,7 +109,7 @@ pub(super) struct ReplayArgs {
 #[derive(Serialize)]
 struct Json<'a> {
     trace: &'a convert::Summary,
-    usage: Option<String>,
+    usage_ratio: Option<f64>,
     prefill: String,
     seed: u64,
     depth: u32,
@@ -289,7 +289,7 @@ impl ReplayArgs {
             return report::json(
                 &Json {
                     trace: summary,
-                    usage: self.usage.map(|it| it.to_string()),
+                    usage_ratio: self.usage.map(Share::ratio),
                     prefill: prefill.to_string(),
                     seed: self.seed,
                     depth: self.depth,
