@@ -77,6 +77,11 @@ shell: setup release util ## a VM with the module loaded and the tools on the PA
 lint: ## formatting, clippy for both sides, the rules of the house
 	@scripts/lint
 
+# SECONDS_EACH=600: how long each target runs, instead of 30 s.
+.PHONY: fuzz
+fuzz: ## fuzzes the parsers of traces with a nightly toolchain, 30 s each
+	@scripts/fuzz $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH))
+
 .PHONY: clean
 clean: ## removes what was built here; kernels and downloads stay in the cache
 	rm -rf build target

@@ -101,12 +101,26 @@ pub fn parse_positive(text: &str) -> Result<u64> {
     Ok(count)
 }
 
-/// Reads a span of time, at least a millisecond: `1s`, `500ms`, `2m`, or `1.5`, in seconds.
+/// Reads a span of time, at least a millisecond, as [`parse_time`].
 ///
 /// # Errors
 ///
 /// If it is not one.
 pub fn parse_duration(text: &str) -> Result<Duration> {
+    let duration = parse_time(text)?;
+    ensure!(
+        duration >= Duration::from_millis(1),
+        "'{text}' is too short: the least is 1ms"
+    );
+    Ok(duration)
+}
+
+/// Reads a time since some moment: `1s`, `500ms`, `2m`, or `1.5`, in seconds.
+///
+/// # Errors
+///
+/// If it is not one.
+pub fn parse_time(text: &str) -> Result<Duration> {
     const EXPECTED: &str = "expected seconds, or with a suffix: ms, s, m (minutes), h (hours)";
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -122,13 +136,7 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
     let seconds: f64 = number
         .parse()
         .with_context(|| format!("'{text}' is not a time: {EXPECTED}"))?;
-    let duration = Duration::try_from_secs_f64(seconds * unit)
-        .with_context(|| format!("'{text}' is too long"))?;
-    ensure!(
-        duration >= Duration::from_millis(1),
-        "'{text}' is too short: the least is 1ms"
-    );
-    Ok(duration)
+    Duration::try_from_secs_f64(seconds * unit).with_context(|| format!("'{text}' is too long"))
 }
 
 /// Reads a time in whole microseconds: `250us`, `5ms`, `1.5s`, or `250`.

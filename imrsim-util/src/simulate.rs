@@ -49,6 +49,13 @@ pub struct Summary {
     pub clipped_away: u64,
 }
 
+impl Summary {
+    /// Whether there was no request in the trace for the drive.
+    pub fn is_empty(&self) -> bool {
+        self.requests + self.trims + self.flushes + self.clipped_away == 0
+    }
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -70,6 +70,12 @@ fn run(matrix: &Matrix, traces: &[Vec<u8>]) -> Vec<Vec<Found>> {
     outcomes.unwrap().into_iter().map(|it| it.runs).collect()
 }
 
+#[test]
+fn more_threads_than_drives_are_not_made() {
+    let traces = [iolog(&[(0, BLOCK, 1)]), iolog(&[(BLOCK, BLOCK, 1)])];
+    assert_eq!(run(&matrix(usize::MAX), &traces), run(&matrix(1), &traces));
+}
+
 /// One trace on one drive, without batches and threads.
 fn alone(matrix: &Matrix, text: &[u8], usage: Share, strategy: Allocation) -> Found {
     let mut drive = Drive::new(matrix.geometry, matrix.zones, strategy).unwrap();

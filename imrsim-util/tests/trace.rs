@@ -401,6 +401,37 @@ fn what_is_wrong_with_a_line() {
     }
 }
 
+/// The names of hosts and disks are kept, and written in other formats.
+#[test]
+fn names_are_of_bounded_length() {
+    let line = |len: usize| format!("1,{},0,Read,0,512,1\n", "\"".repeat(len));
+    let text = line(255) + &line(256);
+    let (records, bad) = read_all(&mut reader(text, Some(Format::Msr)));
+    assert_eq!(records.len(), 1);
+    assert!(
+        bad[0].reason.ends_with("is longer than 255 bytes"),
+        "{bad:?}"
+    );
+}
+
+/// The columns are looked for in the first lines, not in all.
+#[test]
+fn named_columns_have_to_be_there() {
+    let options = Options {
+        format: Some(Format::Csv),
+        ..Options::default()
+    };
+    let (names, line) = sample(Format::Csv);
+    let read = |text: String| trace::read(Cursor::new(text), "x", &options);
+    let error = read(line.repeat(3)).err().unwrap().to_string();
+    assert_eq!(
+        error,
+        "cannot read x: the first line has no column 'time_ns'"
+    );
+    let (records, bad) = read_all(&mut read(format!("# made today\n{names}{line}")).unwrap());
+    assert_eq!((records.len(), bad.len()), (1, 1));
+}
+
 #[test]
 fn formats_are_known_by_their_content() {
     for format in READABLE {

@@ -16,7 +16,7 @@ use imrsim_core::{
 };
 use serde::Serialize;
 
-use super::traces::{accept, no_requests, Align, BadLines, ReadArgs};
+use super::traces::{accept, check_readable_twice, no_requests, Align, BadLines, ReadArgs};
 use crate::{
     control::Scope,
     device::{Device, Transport},
@@ -30,7 +30,7 @@ use crate::{
     trace::{
         self,
         convert::{self, Fit, OutputFormat},
-        Disks, Format,
+        Disks, Format, Reader,
     },
 };
 
@@ -109,7 +109,7 @@ pub(super) struct ReplayArgs {
 #[derive(Serialize)]
 struct Json<'a> {
     trace: &'a convert::Summary,
-    usage: Option<String>,
+    usage_ratio: Option<f64>,
     prefill: String,
     seed: u64,
     depth: u32,
@@ -123,6 +123,11 @@ struct Json<'a> {
 impl ReplayArgs {
     /// Runs it.
     pub(super) fn run(&self, out: &mut dyn Write, err: &mut dyn Write) -> Result<()> {
+        if self.usage.is_some() && self.prefill == Prefill::None {
+            return Err(usage(
+                "--prefill none leaves zones empty: leave out --usage",
+            ));
+        }
         let mut drive = Device::open(&self.device)?;
         let config = drive.config()?;
         let claim = replay::claim(&self.device)?;
@@ -188,11 +193,7 @@ impl ReplayArgs {
         };
         options.check().map_err(|error| usage(error.to_string()))?;
         if self.fit == Fit::Scale {
-            if self.trace == Path::new("-") {
-                return Err(usage(
-                    "--fit scale reads the trace twice: it has to be a file",
-                ));
-            }
+            check_readable_twice(&self.trace)?;
             options.span = convert::span(&mut self.read.open(&self.trace, Disks::First)?)?;
         }
         let mut reader = self.read.open(&self.trace, Disks::First)?;
@@ -208,7 +209,10 @@ impl ReplayArgs {
             bad_lines.report(bad)
         })?;
         let bad_lines = bad_lines.finish()?;
-        ensure!(summary.written > 0, no_requests(&self.trace, &reader));
+        ensure!(
+            summary.written > 0,
+            no_requests(&self.trace, reader.sources(), summary.other_disks)
+        );
         Ok((log, summary, bad_lines))
     }
 
@@ -285,7 +289,7 @@ impl ReplayArgs {
             return report::json(
                 &Json {
                     trace: summary,
-                    usage: self.usage.map(|it| it.to_string()),
+                    usage_ratio: self.usage.map(Share::ratio),
                     prefill: prefill.to_string(),
                     seed: self.seed,
                     depth: self.depth,

@@ -9,12 +9,12 @@ use std::{
     thread,
 };
 
-use anyhow::{bail, Result};
+use anyhow::{bail, ensure, Result};
 use clap::{ArgGroup, Args};
 use imrsim_core::{Allocation, Geometry};
 use indicatif::MultiProgress;
 
-use super::traces::{accept, create, ReadArgs, FORMATS};
+use super::traces::{accept, check_readable_twice, create, no_requests, ReadArgs, FORMATS};
 use crate::{
     control::Scope,
     device::Device,
@@ -122,9 +122,15 @@ impl SimulateArgs {
         let outcomes = matrix.run(self.traces.len(), open, go_on, finish)?;
 
         let (mut results, mut in_full, mut bad_lines) = (Vec::new(), None, 0);
+        let mut empty = 0;
         for (path, outcome) in self.traces.iter().zip(outcomes) {
             bad_lines += outcome.summary.bad_lines;
             report_bad(path, &outcome.bad_lines, outcome.summary.bad_lines, err)?;
+            if outcome.summary.is_empty() {
+                empty += 1;
+                let other_disks = outcome.summary.other_disks;
+                writeln!(err, "{}", no_requests(path, &outcome.sources, other_disks))?;
+            }
             let mut runs = Vec::new();
             for (run, statistics) in outcome.runs {
                 runs.push(run);
@@ -149,7 +155,9 @@ impl SimulateArgs {
             output::text(&matrix, &results, in_full.as_ref(), out)?;
         }
         out.flush()?;
-        accept(bad_lines, &self.read)
+        accept(bad_lines, &self.read)?;
+        ensure!(empty < self.traces.len(), "there is nothing to simulate");
+        Ok(())
     }
 
     fn matrix(&self) -> Result<Matrix> {
@@ -201,10 +209,10 @@ impl SimulateArgs {
         if from_stdin > 1 {
             return Err(usage("only one trace can be standard input"));
         }
-        if from_stdin == 1 && self.fit == Fit::Scale {
-            return Err(usage(
-                "--fit scale reads traces twice: they have to be files",
-            ));
+        if self.fit == Fit::Scale {
+            for path in &self.traces {
+                check_readable_twice(path)?;
+            }
         }
         Ok(())
     }

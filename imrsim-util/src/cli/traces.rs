@@ -16,14 +16,14 @@ use indicatif::ProgressBar;
 
 use crate::{
     exit::usage,
-    number::{parse_count, parse_duration, parse_size},
+    number::{parse_count, parse_size, parse_time},
     report,
     simulate::MAX_BAD_LINES,
     trace::{
         self, blkparse,
         convert::{self, Fit, OutputFormat},
         csv::{Columns, Delimiter, Layout, OpWords, SpaceUnit, TimeUnit},
-        cut, iolog, stat, synth, BadLine, Disks, Format, Percent, Trace,
+        cut, iolog, stat, synth, BadLine, Disks, Format, Percent, Reader, Source, Trace,
     },
 };
 
@@ -245,10 +245,10 @@ pub(super) struct CutArgs {
     /// The file to write, or - for standard output
     output: PathBuf,
     /// Leave out what is earlier: 90s, 500ms, 10m, 1h
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     start: Option<Duration>,
     /// Leave out what is as late or later
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     end: Option<Duration>,
     /// Leave out so many requests
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "0")]
@@ -386,6 +386,21 @@ pub(super) fn run_trace(
     }
 }
 
+/// Checks that a trace is still there after it was read.
+pub(super) fn check_readable_twice(path: &Path) -> Result<()> {
+    let once = |path: &Path| {
+        let kind = path.metadata().map(|it| it.file_type());
+        kind.is_ok_and(|it| it.is_fifo() || it.is_char_device() || it.is_socket())
+    };
+    if path == Path::new("-") || once(path) {
+        return Err(usage(format!(
+            "--fit scale reads a trace twice: {} has to be a file",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
 fn check_device(name: &str) -> Result<()> {
     iolog::check_name(name).map_err(usage)
 }
@@ -449,11 +464,10 @@ pub(super) fn accept(bad_lines: u64, args: &ReadArgs) -> Result<()> {
 }
 
 /// Says that there was nothing to do, and which disks there are if none of them was asked for.
-pub(super) fn no_requests(path: &Path, trace: &Trace) -> String {
+pub(super) fn no_requests(path: &Path, sources: &[Source], other_disks: u64) -> String {
     const MAX: usize = 20;
     let mut text = format!("{} has no requests", path.display());
-    let sources = trace::Reader::sources(trace);
-    if trace::Reader::notes(trace).other_disks > 0 {
+    if other_disks > 0 {
         let names: Vec<String> = sources.iter().take(MAX).map(ToString::to_string).collect();
         let more = if sources.len() > MAX { ", ..." } else { "" };
         text += &format!(" of the disk asked for, only of {}{more}", names.join(", "));
@@ -467,13 +481,15 @@ fn run_stat(args: &StatArgs, out: &mut dyn Write, err: &mut dyn Write) -> Result
     for path in &args.traces {
         let mut reader = args.read.open(path, Disks::All)?;
         let mut bad_lines = BadLines::new(path, &reader, &args.read, err);
-        let name = path.file_name().unwrap_or(path.as_os_str());
-        let stats = stat::measure(&name.to_string_lossy(), &mut reader, &mut |bad| {
-            bad_lines.report(bad)
-        })?;
+        let name = path.display().to_string();
+        let stats = stat::measure(&name, &mut reader, &mut |bad| bad_lines.report(bad))?;
         count += bad_lines.finish()?;
         if stats.is_empty() {
-            writeln!(err, "{}", no_requests(path, &reader))?;
+            writeln!(
+                err,
+                "{}",
+                no_requests(path, reader.sources(), reader.notes().other_disks)
+            )?;
         }
         all.extend(stats);
     }
@@ -514,11 +530,7 @@ fn run_convert(args: &ConvertArgs, out: &mut dyn Write, err: &mut dyn Write) -> 
         OutputFormat::Msr | OutputFormat::Csv => Disks::All,
     };
     if args.fit == Fit::Scale {
-        if args.input == Path::new("-") {
-            return Err(usage(
-                "--fit scale reads the trace twice: it has to be a file",
-            ));
-        }
+        check_readable_twice(&args.input)?;
         let mut reader = args.read.open(&args.input, disks.clone())?;
         options.span = convert::span(&mut reader)?;
     }
@@ -540,7 +552,10 @@ fn run_convert(args: &ConvertArgs, out: &mut dyn Write, err: &mut dyn Write) -> 
     }
     out.flush()?;
     accept(bad_lines.finish()?, &args.read)?;
-    ensure!(summary.written > 0, no_requests(&args.input, &reader));
+    ensure!(
+        summary.written > 0,
+        no_requests(&args.input, reader.sources(), summary.other_disks)
+    );
     Ok(())
 }
 
@@ -553,6 +568,11 @@ fn run_cut(args: &CutArgs, out: &mut dyn Write, err: &mut dyn Write) -> Result<(
         skip: args.skip,
         count: args.count,
     };
+    if let (Some(start), Some(end)) = (args.start, args.end) {
+        if start >= end {
+            return Err(usage("--end has to be later than --start"));
+        }
+    }
     let mut reader = args.read.open(&args.input, Disks::All)?;
     let mut bad_lines = BadLines::new(&args.input, &reader, &args.read, err);
     let to_stdout = args.output == Path::new("-");

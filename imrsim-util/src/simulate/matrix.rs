@@ -19,7 +19,7 @@ use crate::{
     prefill::{Prefill, Share},
     trace::{
         convert::{self, Fit},
-        BadLine, Reader,
+        BadLine, Reader, Source,
     },
 };
 
@@ -63,6 +63,8 @@ pub struct Outcome<T> {
     pub summary: Summary,
     /// The first [`MAX_BAD_LINES`] bad ones.
     pub bad_lines: Vec<BadLine>,
+    /// The disks in the trace.
+    pub sources: Vec<Source>,
     /// What was made of the drives, in the order of [`Matrix::combinations`].
     pub runs: Vec<T>,
 }
@@ -96,7 +98,9 @@ impl Matrix {
         accept: impl Fn(usize, &BadLine) -> Result<()> + Sync,
         finish: impl Fn(Drive) -> Result<T> + Sync,
     ) -> Result<Vec<Outcome<T>>> {
-        let jobs = self.jobs.max(1);
+        // A drive has one thread at a time.
+        let most = traces.saturating_mul(self.combinations().len());
+        let jobs = self.jobs.min(most).max(1);
         let workers = jobs.min(traces).max(1);
         let next = AtomicUsize::new(0);
         let outcomes = Mutex::new(Vec::new());
@@ -160,7 +164,8 @@ impl Matrix {
             align: None,
         };
         let mut bad_lines = Vec::new();
-        let summary = run(&mut open()?, &fit, &mut drives, &mut |bad| {
+        let mut reader = open()?;
+        let summary = run(&mut reader, &fit, &mut drives, &mut |bad| {
             if bad_lines.len() < MAX_BAD_LINES {
                 bad_lines.push(bad.clone());
             }
@@ -170,6 +175,7 @@ impl Matrix {
         Ok(Outcome {
             summary,
             bad_lines,
+            sources: reader.sources().to_vec(),
             runs,
         })
     }

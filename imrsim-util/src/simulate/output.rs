@@ -169,9 +169,10 @@ pub(crate) fn csv(
     out: &mut dyn Write,
 ) -> Result<()> {
     let mut writer = csv::Writer::from_writer(out);
-    let mut names = None;
-    for (trace, Combination { usage, strategy }, run) in each(matrix, traces) {
-        let mut write = |counters: &Counters, rest: Vec<(String, String)>| -> Result<()> {
+    for (number_of_run, (trace, Combination { usage, strategy }, run)) in
+        each(matrix, traces).enumerate()
+    {
+        let row = |counters: &Counters, rest: Vec<(String, String)>| {
             let usage = number(usage.map(Share::ratio));
             let mut row = vec![
                 ("trace".to_owned(), trace.to_owned()),
@@ -180,20 +181,25 @@ pub(crate) fn csv(
             ];
             row.extend(counter_cells(counters));
             row.extend(rest);
-            let (heads, cells): (Vec<_>, Vec<_>) = row.into_iter().unzip();
-            if names.is_none() {
-                writer.write_record(&heads)?;
-                names = Some(heads);
-            }
-            Ok(writer.write_record(&cells)?)
+            row
         };
-        match &run.zones {
-            Some(zones) if per_zone => {
-                for counters in zones {
-                    write(counters, Vec::new())?;
-                }
-            }
-            _ => write(&run.total, spread_columns(&run.spread))?,
+        let zones = run.zones.as_ref().filter(|_| per_zone);
+        let rows = match zones {
+            Some(zones) => zones.iter().map(|it| row(it, Vec::new())).collect(),
+            None => vec![row(&run.total, spread_columns(&run.spread))],
+        };
+        if number_of_run == 0 {
+            // There are names even if there is no zone.
+            let mut any = Counters(run.total.0);
+            any.0.zone = 0;
+            let names = match zones {
+                Some(_) => row(&any, Vec::new()),
+                None => rows[0].clone(),
+            };
+            writer.write_record(names.iter().map(|(name, _)| name))?;
+        }
+        for row in &rows {
+            writer.write_record(row.iter().map(|(_, cell)| cell))?;
         }
     }
     writer.flush()?;

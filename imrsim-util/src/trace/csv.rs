@@ -324,6 +324,23 @@ impl Parser {
     }
 }
 
+/// Why the columns of `layout` cannot be found, if none of these lines has those that it names.
+pub(super) fn check_names<'a>(
+    layout: &Layout,
+    lines: impl Iterator<Item = &'a [u8]>,
+) -> Result<(), String> {
+    let mut first = None;
+    for line in lines {
+        let mut parser = Parser::new(layout.clone());
+        let failed = parser.parse(line).err();
+        if parser.places.is_some() {
+            return Ok(());
+        }
+        first = first.or(failed);
+    }
+    first.map_or(Ok(()), Err)
+}
+
 fn unquote(line: &[u8], delimiter: u8, record: &mut ByteRecord) -> Result<(), String> {
     let read = csv::ReaderBuilder::new()
         .has_headers(false)

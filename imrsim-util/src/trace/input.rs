@@ -127,6 +127,12 @@ pub fn read(input: impl Read + 'static, shown: &str, options: &Options) -> Resul
              'fio version 2 iolog' or 'fio version 3 iolog'"
         );
     }
+    if format == Format::Csv {
+        let layout = options.layout.clone().unwrap_or_else(Layout::own);
+        if let Err(reason) = csv::check_names(&layout, first_lines(&start)) {
+            bail!("cannot read {shown}: {reason}");
+        }
+    }
     let lines = Lines::new(input);
     let disks = options.disks.clone();
     // The fast path is for the format of the largest traces.

@@ -13,6 +13,10 @@ use super::{
 /// The most disks in a trace: more than this, and a wrong column is taken for the disk.
 const MAX_SOURCES: usize = 1 << 16;
 
+/// The most bytes of the name of a host or a disk. They are kept, and a line that is written has to be short
+/// enough to be read.
+const MAX_NAME: usize = 255;
+
 /// A request as it is in a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Raw<'a> {
@@ -112,6 +116,10 @@ impl Sources {
 
     fn add(&mut self, host: &[u8], disk: &[u8]) -> Result<usize, String> {
         let name = |what, bytes: &[u8]| match std::str::from_utf8(bytes) {
+            Ok(_) if bytes.len() > MAX_NAME => Err(format!(
+                "{what} {} is longer than {MAX_NAME} bytes",
+                quote(bytes)
+            )),
             Ok(text) if !text.contains(char::is_control) => Ok(text.to_owned()),
             _ => Err(format!("{what} {} is no name", quote(bytes))),
         };

@@ -9,7 +9,7 @@
 //!
 //! Popularity follows a Zipf-like law over the blocks of the footprint: the block of rank r is
 //! chosen with a density of r^-skew. The ranks are scattered over the footprint, and the footprint
-//! in extents of a MiB over the device.
+//! in extents of a MiB over the device, one at a random place in each of as many equal parts.
 
 use anyhow::{bail, ensure, Context, Result};
 
@@ -375,11 +375,18 @@ pub fn generate(options: &Options, writer: &mut dyn Writer) -> Result<()> {
     let extents = options.footprint / EXTENT;
     let popularity = Popularity::new(extents * (EXTENT / BLOCK), options.skew);
     let all_extents = options.span / EXTENT;
-    // The extents of the footprint are spread evenly over the span.
+    // Each extent of the footprint has a part of the span, and a random place in it. At equal distances,
+    // they could all lie at the same place of a drive's track groups.
+    let scattered = rng.clone().next_u64();
     let place = |extent: u64| {
-        let at = u128::from(extent) * u128::from(all_extents) / u128::from(extents);
-        // Below `all_extents`.
-        at as u64 * EXTENT
+        let part = |extent: u64| {
+            let at = u128::from(extent) * u128::from(all_extents) / u128::from(extents);
+            // At most `all_extents`.
+            at as u64
+        };
+        let (first, behind) = (part(extent), part(extent + 1));
+        let shift = Rng::new(scattered.wrapping_add(extent)).below(behind - first);
+        (first + shift) * EXTENT
     };
     let mut reads_left = (options.reads * options.requests as f64).round() as u64;
     // Of writes and of reads.
@@ -446,6 +453,50 @@ mod tests {
         assert!((7300..7700).contains(&small), "{small}");
         for text in ["", "4k:", "4k:x", "1", "4k:0", "2M", "mean:1k"] {
             assert!(text.parse::<Sizes>().is_err(), "{text}");
+        }
+    }
+
+    /// Offsets of the requests.
+    struct Offsets(Vec<u64>);
+
+    impl Writer for Offsets {
+        fn check(&self, _: &Record, _: &Source) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn write(&mut self, record: &Record, _: &Source) -> std::io::Result<()> {
+            self.0.push(record.offset);
+            Ok(())
+        }
+
+        fn finish(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn extents_are_not_in_step_with_track_groups() {
+        // Bytes of a track group of the usual geometry.
+        const GROUP: u64 = 4 << 20;
+        for preset in Preset::ALL {
+            let options = Options {
+                requests: 10_000,
+                sequential: 0.0,
+                skew: 0.0,
+                ..preset.options(1).unwrap()
+            };
+            let mut offsets = Offsets(Vec::new());
+            generate(&options, &mut offsets).unwrap();
+            let mut places = [0; 4];
+            for offset in offsets.0 {
+                assert!(offset < options.span);
+                places[(offset % GROUP / EXTENT) as usize] += 1;
+            }
+            assert!(
+                places.iter().all(|count| (2200..2800).contains(count)),
+                "{}: {places:?}",
+                preset.name()
+            );
         }
     }
 
