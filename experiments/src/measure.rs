@@ -8,7 +8,7 @@ use anyhow::{anyhow, Result};
 use imrsim_core::{Allocation, Geometry, Stats, Strategy, BLOCK_SIZE};
 use imrsim_util::{
     drive::Drive,
-    prefill::{Prefill, Share},
+    prefill::{zone_rng, Prefill, Share},
     rng::Rng,
     simulate::{self, Matrix},
     trace::{
@@ -155,8 +155,8 @@ pub fn run_in_place(
         for strategy in strategies(phases)? {
             let mut drive = Drive::new(geometry, zones, strategy)?;
             for (zone, extents) in &written {
-                let seed = setup.seed ^ zone.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                for (offset, len) in fill(*zone, extents, *usage, order, &geometry, seed) {
+                let rng = zone_rng(setup.seed, *zone);
+                for (offset, len) in fill(*zone, extents, *usage, order, &geometry, rng) {
                     drive.write(offset, len)?;
                 }
             }
@@ -219,11 +219,10 @@ fn fill(
     usage: Share,
     order: Order,
     geometry: &Geometry,
-    seed: u64,
+    mut rng: Rng,
 ) -> Vec<(u64, u64)> {
     let bytes = u64::from(EXTENT) * u64::from(BLOCK_SIZE);
     let in_zone = u64::from(geometry.zone_blocks() / EXTENT);
-    let mut rng = Rng::new(seed);
     let mut others: Vec<u64> = (0..in_zone).filter(|it| !extents.contains(it)).collect();
     rng.shuffle(&mut others);
     let wanted = usage.of(in_zone).saturating_sub(extents.len() as u64);

@@ -112,7 +112,7 @@ impl fmt::Display for Prefill {
 
 /// Random numbers for a zone. Both numbers are scattered: generators that are a few steps ahead of each
 /// other would fill their zones almost alike.
-fn zone_rng(seed: u64, zone: u64) -> Rng {
+pub fn zone_rng(seed: u64, zone: u64) -> Rng {
     let scattered = Rng::new(seed).next_u64();
     Rng::new(Rng::new(scattered.wrapping_add(zone)).next_u64())
 }
