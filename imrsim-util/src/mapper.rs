@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use devicemapper::{errors, DevId, DmError, DmFlags, DmName, DmOptions, DM};
+use devicemapper::{errors, DevId, DmError, DmFlags, DmName, DmOptions, DmUuid, DM};
 use nix::sys::stat::{makedev, mknod, Mode, SFlag};
 
 /// Where the nodes of the devices are.
@@ -198,9 +198,12 @@ impl Mapper for Kernel {
 
     fn create(&self, name: &str, line: &Line) -> io::Result<()> {
         let dm_name = dm_name(name)?;
+        // By its beginning, rules of udev know whose device it is. It has no room for the longest names.
+        let uuid = format!("IMRSIM-{name}");
+        let uuid = DmUuid::new(&uuid).ok();
         let device = self
             .0
-            .device_create(dm_name, None, DmOptions::default())
+            .device_create(dm_name, uuid, DmOptions::default())
             .map_err(io_error)?;
         let number = device.device();
         let made = self

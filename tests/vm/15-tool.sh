@@ -18,6 +18,7 @@ test_create_and_remove() {
     [ -b /dev/mapper/t ] || fail "there is no node"
     same 'the table' "$(dmsetup table t)" "0 24576 imrsim 1:0 0 6 phases 3 geometry 57 71 8"
     same 'phases' "$(stat t phases)" 3
+    same 'the UUID' "$(dmsetup info -c --noheadings -o uuid t)" IMRSIM-t
     iotool fill /dev/mapper/t --byte 0x5a --count 80
     tool remove t
     [ ! -e /dev/mapper/t ] || fail "the node is still there"
