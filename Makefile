@@ -69,6 +69,10 @@ install: util ## imrsim_util, manual pages, completions and a module made with K
 uninstall: ## removes what 'make install' installed
 	@scripts/install --uninstall
 
+.PHONY: deb
+deb: setup ## Debian packages of the tool and, for DKMS, of the module: build/deb
+	@scripts/deb
+
 .PHONY: shell
 shell: setup release util ## a VM with the module loaded and the tools on the PATH
 	@scripts/vm shell
