@@ -35,9 +35,11 @@ LOG = CACHE / "logs/debian.log"
 # The stock kernel: that of the kernel source which scripts/setup fetches.
 RELEASE = "7.3.4+deb13-cloud-amd64"
 SERIES = "7.3"
+# The one of the series before, for which the module is only built.
+OLDER, OLDER_SERIES = "7.2.12+deb13-cloud-amd64", "7.2"
 PACKAGES = ["ca-certificates", "lintian", "dkms", "dmsetup", "bc", "bindgen", "bison", "flex", "gcc", "kmod", "libelf-dev",
             "libssl-dev", "make", "pahole", "python3", "rust-src", "rustc", "xz-utils", f"linux-source-{SERIES}",
-            f"linux-headers-{RELEASE}"]
+            f"linux-headers-{RELEASE}", f"linux-source-{OLDER_SERIES}", f"linux-headers-{OLDER}"]
 # What of tests/vm runs on the stock kernel: each part of the module once.
 CORE = ("10-table.status 10-table.messages 12-control.conditions_persist 15-tool.create_and_remove 15-tool.list "
         "20-data.model 20-data.fio_mixed_unaligned 30-strategy.switch_under_load 35-rewrites.lost_update_fault_09 "
@@ -197,8 +199,11 @@ class Packages(unittest.TestCase):
         return output
 
     def test_1_the_module_is_built(self) -> None:
-        self.assertIn(f"imrsim/0.1.0, {RELEASE}, x86_64: installed", self.good("dkms status"))
-        self.assertRegex(self.good(f"modinfo -k {RELEASE} -F vermagic dm-imrsim"), f"^{re.escape(RELEASE)} ")
+        status = self.good("dkms status")
+        for release in (RELEASE, OLDER):
+            self.assertIn(f"imrsim/0.1.0, {release}, x86_64: installed", status)
+            magic = self.good(f"modinfo -F vermagic /usr/lib/modules/{release}/updates/dkms/dm-imrsim.ko*")
+            self.assertRegex(magic, f"^{re.escape(release)} ")
         self.good("imrsim_util --version")
         self.good("test -e /usr/lib/udev/rules.d/60-imrsim.rules -a -e /usr/lib/systemd/system/imrsim@.service")
         self.assertNotIn("warning: objtool", self.good("cat /var/lib/dkms/imrsim/0.1.0/*/x86_64/log/make.log"))
@@ -227,7 +232,7 @@ class Packages(unittest.TestCase):
         build = "/usr/src/imrsim-0.1.0/dkms/build"
         headers = f"/usr/src/linux-headers-{RELEASE}"
         for name, spoil, release, said in [
-            ("another series", "true", "6.12.1-amd64", ["6.12.1-amd64 is not supported; 7.3 is"]),
+            ("another series", "true", "6.12.1-amd64", ["6.12.1-amd64 is not supported; 7.2 and 7.3 are"]),
             ("headers", f"rm /lib/modules/{RELEASE}/build", RELEASE, [f"apt install linux-headers-{RELEASE}"]),
             ("Rust", f"sed -i 's/^CONFIG_RUST=y/# CONFIG_RUST is not set/' {headers}/.config", RELEASE,
              ["built without CONFIG_RUST"]),
