@@ -39,6 +39,38 @@ bool imrsim_queue_work(struct workqueue_struct *wq, struct work_struct *work)
 	return queue_work(wq, work);
 }
 
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 3, 0)
+/* All locks are initialised here; lockdep is told which is which by their keys. */
+void imrsim_spin_lock_init(spinlock_t *lock, const char *name, struct lock_class_key *key)
+{
+	spin_lock_init(lock);
+	lockdep_set_class_and_name(lock, key, name);
+}
+
+unsigned long imrsim_spin_lock_irqsave(spinlock_t *lock)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(lock, flags);
+	return flags;
+}
+
+bool imrsim_spin_trylock_irqsave(spinlock_t *lock, unsigned long *flags)
+{
+	return spin_trylock_irqsave(lock, *flags);
+}
+
+void imrsim_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags)
+{
+	spin_unlock_irqrestore(lock, flags);
+}
+
+void imrsim_spin_assert_held(spinlock_t *lock)
+{
+	lockdep_assert_held(lock);
+}
+#endif
+
 void imrsim_bio_set_dev(struct bio *bio, struct block_device *bdev)
 {
 	bio_set_dev(bio, bdev);

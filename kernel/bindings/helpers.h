@@ -10,11 +10,22 @@
 #include <linux/completion.h>
 #include <linux/hrtimer.h>
 #include <linux/percpu-refcount.h>
+#include <linux/spinlock.h>
+#include <linux/version.h>
 #include <linux/workqueue.h>
 
 struct workqueue_struct *imrsim_alloc_workqueue(const char *name);
 void imrsim_init_work(struct work_struct *work, work_func_t func);
 bool imrsim_queue_work(struct workqueue_struct *wq, struct work_struct *work);
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 3, 0)
+/* For kernel/dm/compat.rs. */
+void imrsim_spin_lock_init(spinlock_t *lock, const char *name, struct lock_class_key *key);
+unsigned long imrsim_spin_lock_irqsave(spinlock_t *lock);
+bool imrsim_spin_trylock_irqsave(spinlock_t *lock, unsigned long *flags);
+void imrsim_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags);
+void imrsim_spin_assert_held(spinlock_t *lock);
+#endif
 
 void imrsim_bio_set_dev(struct bio *bio, struct block_device *bdev);
 sector_t imrsim_bdev_nr_sectors(struct block_device *bdev);

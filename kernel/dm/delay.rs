@@ -4,14 +4,13 @@
 
 use super::{
     bio::{BioQueue, Deferred},
+    compat::{new_spinlock_irq, SpinLockIrq},
     hooks::now,
     target::{Instance, Target, TargetRef},
 };
 use crate::bindings;
 use kernel::{
-    new_spinlock_irq,
     prelude::*,
-    sync::SpinLockIrq,
     types::Opaque, //
 };
 

@@ -17,6 +17,7 @@
 //! This module knows nothing of IMR; it and [`crate::bindings`] hold all the unsafe code.
 
 mod bio;
+mod compat;
 mod ctr;
 mod delay;
 mod fan;
@@ -33,6 +34,7 @@ mod with_words;
 mod workqueue;
 
 pub(crate) use bio::{BioQueue, Deferred, MapBio, Mapped, Op, Pick};
+pub(crate) use compat::{new_spinlock_irq, zeros, SpinLockIrq, SpinLockIrqGuard};
 pub(crate) use ctr::{Args, Ctr, CtrError, Device, DeviceId};
 pub(crate) use fan::{BioSet, Context, Fan, Joined};
 pub(crate) use hooks::{

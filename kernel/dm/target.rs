@@ -4,6 +4,7 @@
 
 use super::{
     bio::{Deferred, Frame, MapBio, Mapped, Op},
+    compat,
     ctr::{Args, Ctr, CtrError, Device, DeviceId},
     delay::DelayLine,
     fan::Context,
@@ -403,7 +404,7 @@ impl<T: Target> Vtable<T> {
                 unsafe { *forward = false };
                 match to_errno(result) {
                     // Device-mapper would take this one as a request to try again, for ever.
-                    e if e == ENOTCONN.to_errno() => EIO.to_errno(),
+                    e if e == compat::enotconn() => EIO.to_errno(),
                     e => e,
                 }
             }
@@ -483,9 +484,7 @@ impl<T: Target> Vtable<T> {
         bindings::target_type {
             name: T::NAME.as_char_ptr(),
             version: T::VERSION,
-            module: kernel::module::this_module::<T::OwnerModule>()
-                .as_ptr()
-                .cast(),
+            module: compat::this_module!(T),
             ctr: Some(Self::ctr),
             dtr: Some(Self::dtr),
             map: Some(Self::map),

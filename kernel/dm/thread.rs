@@ -3,6 +3,7 @@
 //! A kernel thread that works for an instance in the background.
 
 use super::{
+    compat::{new_spinlock_irq, SpinLockIrq},
     hooks::without_io,
     target::{Instance, Target, TargetRef},
 };
@@ -13,11 +14,10 @@ use core::{
 };
 use kernel::{
     new_mutex,
-    new_spinlock_irq,
     prelude::*,
     sync::{
         atomic::{Atomic, Full, Release},
-        Mutex, SpinLockIrq,
+        Mutex,
     }, //
 };
 

@@ -18,13 +18,10 @@ use super::{
     Imrsim, This,
 };
 use crate::{
-    dm::{Context, Deferred, Device, Fan, Joined, Status},
+    dm::{Context, Deferred, Device, Fan, Joined, SpinLockIrqGuard, Status},
     imr::{Placed, Plan, ReadRun, BLOCK_SECTORS},
 };
-use kernel::sync::{
-    atomic::Relaxed,
-    lock::spinlock::SpinLockIrqGuard, //
-};
+use kernel::sync::atomic::Relaxed;
 
 /// Goes on with a deferred bio as far as that is possible without waiting.
 pub(super) fn run(this: This<'_>, device: &Device, bio: Deferred<Imrsim>, context: Context) {

@@ -4,19 +4,15 @@
 
 use super::{write::PerBio, Imrsim, This};
 use crate::{
-    dm::{may_log, Op, Status},
+    dm::{may_log, new_spinlock_irq, Op, SpinLockIrq, Status},
     imr::{
         latency::{bucket, Kind, BUCKETS},
         Cause,
     },
 };
 use kernel::{
-    new_spinlock_irq,
     prelude::*,
-    sync::{
-        atomic::{Atomic, Relaxed},
-        SpinLockIrq,
-    }, //
+    sync::atomic::{Atomic, Relaxed}, //
 };
 
 /// A direction of requests.

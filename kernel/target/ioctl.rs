@@ -10,7 +10,7 @@ use super::{
     Imrsim, This,
 };
 use crate::{
-    dm::{may_administer, user_slice},
+    dm::{may_administer, user_slice, zeros},
     imr::{
         latency::{self, Kind},
         uapi::{
@@ -35,7 +35,7 @@ fn dispatch(this: This<'_>, request: Request, size: usize, arg: usize) -> Result
     if size > uapi::MAX_SIZE {
         return Err(E2BIG);
     }
-    let mut buffer = KVec::zeroed(size, GFP_KERNEL)?;
+    let mut buffer: KVec<u8> = zeros(size)?;
     user_slice(arg, size).reader().read_slice(&mut buffer)?;
     match request {
         Request::GetConfig => {

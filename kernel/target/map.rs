@@ -10,10 +10,9 @@ use super::{
     Imrsim, This,
 };
 use crate::{
-    dm::{Context, Device, MapBio, Mapped, Status},
+    dm::{Context, Device, MapBio, Mapped, SpinLockIrqGuard, Status},
     imr::{Bo, Cause, Nbo, Plan, ReadRun, BLOCK_SECTORS},
 };
-use kernel::sync::lock::spinlock::SpinLockIrqGuard;
 
 /// Sectors from the start of a zone to a sector `within` the block `nbo`.
 pub(super) fn sector_of(nbo: Nbo, within: u32) -> u64 {

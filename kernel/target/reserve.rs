@@ -8,13 +8,11 @@
 
 use super::{write::PerBio, Imrsim};
 use crate::{
-    dm::{BioQueue, Deferred, PageList, Workqueue},
+    dm::{new_spinlock_irq, BioQueue, Deferred, PageList, SpinLockIrq, Workqueue},
     imr::MAX_RMW_BLOCKS,
 };
 use kernel::{
-    new_spinlock_irq,
-    prelude::*,
-    sync::SpinLockIrq, //
+    prelude::*, //
 };
 
 /// The most pages a plan takes: as many top blocks on either side as bottom blocks, or one to pad.

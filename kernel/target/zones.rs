@@ -10,7 +10,10 @@ use super::{
     Imrsim, This,
 };
 use crate::{
-    dm::{without_io, BioQueue, Pick, WithWords},
+    dm::{
+        new_spinlock_irq, without_io, zeros, BioQueue, Pick, SpinLockIrq, SpinLockIrqGuard,
+        WithWords,
+    },
     imr::{
         ondisk::{Position, Record, Refusal},
         uapi::ZoneEntry,
@@ -21,9 +24,7 @@ use crate::{
 use core::ops::{Deref, DerefMut};
 use kernel::{
     alloc::AllocError,
-    new_spinlock_irq,
-    prelude::*,
-    sync::{lock::spinlock::SpinLockIrqGuard, SpinLockIrq}, //
+    prelude::*, //
 };
 
 /// How many waiting writes one that finishes or arrives looks at, so that the time under the lock is
@@ -436,7 +437,7 @@ impl ZoneData {
     pub(super) fn new(geometry: &Geometry) -> Result<Self, AllocError> {
         without_io(|| {
             let head = ZoneHead {
-                table: KVVec::zeroed(Zone::table_len(geometry), GFP_KERNEL)?,
+                table: zeros(Zone::table_len(geometry))?,
                 state: ZoneState::default(),
                 stats: Stats::default(),
                 saved_stats: Stats::default(),

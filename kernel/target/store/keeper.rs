@@ -4,7 +4,7 @@
 
 use super::{journal::Change, Context};
 use crate::{
-    dm::{IoBuffer, Status, SyncIo},
+    dm::{zeros, IoBuffer, Status, SyncIo},
     imr::{
         ondisk::{entry::format_block, Block, Ring, Superblock, Uuid, BLOCK_BYTES},
         Geometry, Zone, BLOCK_SECTORS, SECTOR_SIZE,
@@ -61,8 +61,8 @@ impl Keeper {
             head,
             buffer: IoBuffer::new(BUFFER_ORDER)?,
             changes: KVVec::from_elem(Change::default(), 2048, GFP_KERNEL)?,
-            table: KVVec::zeroed(Zone::table_len(geometry), GFP_KERNEL)?,
-            mapped: KVVec::zeroed(words, GFP_KERNEL)?,
+            table: zeros(Zone::table_len(geometry))?,
+            mapped: zeros(words)?,
         })
     }
 

@@ -26,7 +26,10 @@ mod zone_io;
 
 use super::{write::PerBio, zones::Zones, Imrsim, This};
 use crate::{
-    dm::{without_io, BioQueue, Deferred, Device, Status, ThreadContext},
+    dm::{
+        new_spinlock_irq, without_io, BioQueue, Deferred, Device, SpinLockIrq, Status,
+        ThreadContext,
+    },
     imr::{
         ondisk::{SlotMapMut, Superblock},
         Bo, Condition, Layout, Settings,
@@ -37,11 +40,10 @@ use journal::{Change, Journal};
 use keeper::Keeper;
 use kernel::{
     new_mutex,
-    new_spinlock_irq,
     prelude::*,
     sync::{
         atomic::{Atomic, Relaxed},
-        Mutex, SpinLockIrq,
+        Mutex,
     }, //
 };
 

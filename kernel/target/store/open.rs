@@ -8,7 +8,7 @@ use super::{
     Context, Mode, This,
 };
 use crate::{
-    dm::{random_bytes, IoBuffer, Status, SyncIo},
+    dm::{random_bytes, zeros, IoBuffer, Status, SyncIo},
     imr::{
         ondisk::{
             is_empty, load_superblock, Block, Disk, EntryBuilder, LoadError, Loaded, Position,
@@ -63,7 +63,7 @@ fn load_all(cx: Context<'_>) -> Loading<()> {
     let read_only = cx.device.is_read_only();
     let mut disk = MetadataDisk::new(cx).map_err(no_memory)?;
     let mut block = scratch().map_err(no_memory)?;
-    let mut map = KVVec::zeroed(cx.layout().map_words(), GFP_KERNEL).map_err(no_memory)?;
+    let mut map: KVVec<_> = zeros(cx.layout().map_words()).map_err(no_memory)?;
 
     let loaded = match load_superblock(&mut disk, cx.layout(), room, &mut map, &mut block) {
         Err(LoadError::Refused(Refusal::Blank)) if !read_only => {
@@ -83,7 +83,7 @@ fn load_all(cx: Context<'_>) -> Loading<()> {
     cx.this.use_settings(&superblock.settings);
 
     let furthest = load_headers(cx, &mut disk, &superblock, &map, &mut block)?;
-    let mut buffer = KVVec::zeroed(BATCH * ENTRY_BYTES, GFP_KERNEL).map_err(no_memory)?;
+    let mut buffer: KVVec<u8> = zeros(BATCH * ENTRY_BYTES).map_err(no_memory)?;
     let (replayed, reached) = replay(cx, &mut disk, &superblock, &mut map, &mut buffer)?;
     if furthest.max(reached) > Position::start_of(replayed.head) {
         return Err(Refusal::JournalDamaged.into());
@@ -154,9 +154,9 @@ fn settings_if_empty(
     if layout.data_sectors() != cx.layout().data_sectors() {
         return Ok(None);
     }
-    let mut map = KVVec::zeroed(layout.map_words(), GFP_KERNEL).map_err(no_memory)?;
+    let mut map: KVVec<_> = zeros(layout.map_words()).map_err(no_memory)?;
     let superblock = load_superblock(disk, &layout, room, &mut map, block)?.superblock;
-    let mut buffer = KVVec::zeroed(BATCH * ENTRY_BYTES, GFP_KERNEL).map_err(no_memory)?;
+    let mut buffer: KVVec<u8> = zeros(BATCH * ENTRY_BYTES).map_err(no_memory)?;
     let empty = is_empty(disk, &superblock, &map, &mut buffer, block)?;
     Ok(empty.then_some(superblock.settings))
 }
@@ -170,7 +170,7 @@ fn format(cx: Context<'_>, settings: &Settings, why: &str) -> Loading<Loaded> {
         creator: *b"dm-imrsim\0\0\0\0\0\0\0",
         ..Superblock::new(layout.geometry(), layout.zones(), *settings, Uuid(uuid))
     };
-    let map = KVVec::zeroed(layout.map_words(), GFP_KERNEL).map_err(no_memory)?;
+    let map: KVVec<_> = zeros(layout.map_words()).map_err(no_memory)?;
     let mut buffer = IoBuffer::new(4).map_err(no_memory)?;
     keeper::format_journal(cx, &superblock.uuid, &mut buffer).map_err(io)?;
     for copy in [0, 1] {

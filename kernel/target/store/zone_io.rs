@@ -4,7 +4,7 @@
 
 use super::{super::zones::ZoneData, Context, This};
 use crate::{
-    dm::{without_io, Device, IoBuffer, ReadBatch, Status},
+    dm::{without_io, zeros, Device, IoBuffer, ReadBatch, Status},
     imr::{
         ondisk::{load_zone, Block, Disk, LoadError, Refusal, SlotMap, SlotMapMut, Superblock},
         BLOCK_SECTORS, SECTOR_SIZE,
@@ -189,7 +189,7 @@ pub(in super::super) fn load(
         let mut disk = MetadataDisk::new(cx).map_err(no_memory)?;
         // The map itself is the keeper's. That the other slot is newer cannot be: then the journal would
         // have records of the zone, and it would be loaded.
-        let mut map = KVVec::zeroed(cx.layout().map_words(), GFP_KERNEL).map_err(no_memory)?;
+        let mut map: KVVec<_> = zeros(cx.layout().map_words()).map_err(no_memory)?;
         SlotMapMut::new(&mut map).set(zone, counts);
         disk.read_slots_ahead(&map, core::iter::once(zone));
         // The position of the slot that counts was checked, but this may be the other one.
