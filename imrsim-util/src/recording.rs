@@ -15,7 +15,7 @@ pub mod event;
 mod player;
 mod reader;
 pub mod snapshot;
-mod varint;
+pub(crate) mod varint;
 mod writer;
 
 use imrsim_core::{Allocation, Geometry};
