@@ -387,14 +387,14 @@ impl Drive {
     #[inline]
     fn write_part(&mut self, part: &Part) -> Result<()> {
         let allocation = self.settings.strategy();
+        let records = self.records(part.zone);
         let slot = &mut self.zones[part.zone];
         if !slot.condition.can_write() {
             return Err(self.refuse(part.zone, Access::Write));
         }
-        if self.records(part.zone) {
+        if records {
             return self.write_part_recorded(part);
         }
-        let slot = &mut self.zones[part.zone];
         let Touched { stats, memory } = slot.touch(part.zone, &self.geometry, self.fill.as_ref());
         let memory = memory.get_or_insert_with(|| Memory::new(&self.geometry));
         let mut zone = memory.zone(&self.geometry);
@@ -419,8 +419,7 @@ impl Drive {
 
     #[inline]
     fn read_part(&mut self, part: &Part) -> Result<()> {
-        let slot = &mut self.zones[part.zone];
-        if !slot.condition.can_read() {
+        if !self.zones[part.zone].condition.can_read() {
             return Err(self.refuse(part.zone, Access::Read));
         }
         if self.records(part.zone) {

@@ -161,7 +161,7 @@ class ZoneMap {
     if (blocks === 0) return;
     const glow = this.glows[track % 2 ? 0 : 1];
     const { x, y, width, height } = this.rectangle(track, 0, this.recording.trackLength(track));
-    glow.globalAlpha = Math.min(0.5, 0.08 + blocks / this.recording.trackLength(track));
+    glow.globalAlpha = Math.min(0.12, 0.02 + (0.3 * blocks) / this.recording.trackLength(track));
     glow.fillStyle = this.colours[colour];
     glow.fillRect(x, y, width, height);
     glow.globalAlpha = 1;
@@ -290,7 +290,7 @@ function closeUp(recording, stage) {
       if (b - a < 0.5) continue;
       const state = recording.used[place] ? "used" : "empty";
       const colour = colourOf.get(place) ?? `${isTop ? "top" : "bottom"}-${state}`;
-      parts.push(`<rect x="${(a + 0.6).toFixed(1)}" y="${y}" width="${(b - a - 1.2).toFixed(1)}" height="${height}" rx="2"
+      parts.push(`<rect x="${(a + 0.6).toFixed(1)}" y="${y}" width="${Math.max(0.4, b - a - 1.2).toFixed(1)}" height="${height}" rx="2"
         fill="var(--${colour})" fill-opacity="${isTop ? 0.86 : 1}" stroke="var(--${isTop ? "top-edge" : "card"})" stroke-width="${isTop ? 1 : 0}"/>`);
       const badge = badges[colourOf.get(place)];
       if (badge && b - a > 16) {

@@ -228,6 +228,9 @@ class Page {
       `The zone: ${said(counts.used)} of ${said(recording.zoneBlocks)} blocks in use, ${said(counts.usedTops)} of them on top tracks. ${this.request()}`);
     element("dashes").hidden = !step?.rmws.length;
     element("read-key").hidden = step?.op !== "read" && counts.read === 0;
+    // While it plays, these need not be as smooth as the rest.
+    this.frames = (this.frames ?? 0) + 1;
+    if (this.isPlaying && this.frames % 6 !== 0) return;
     this.phases();
     this.charts();
   }
