@@ -6,6 +6,7 @@ mod devices;
 mod drives;
 mod generate;
 mod replay;
+mod show;
 mod simulate;
 mod traces;
 
@@ -115,6 +116,9 @@ enum Named {
     /// Run traces on simulated drives
     #[command(after_help = simulate::after_help())]
     Simulate(simulate::SimulateArgs),
+    /// Show a recording of a drive, as a page or a picture
+    #[command(after_help = show::AFTER_HELP)]
+    Show(show::ShowArgs),
     /// Run a trace on a drive, with fio
     #[command(after_help = format!("{}\n{}", traces::FORMATS, replay::HELP))]
     Replay(replay::ReplayArgs),
@@ -248,6 +252,7 @@ fn dispatch(args: &[OsString], out: &mut dyn Write, err: &mut dyn Write) -> Resu
         Named::Check(args) => return check::run(&args, out),
         Named::Dump(args) => return dump::run(&args, out),
         Named::Simulate(args) => args.run(out, err)?,
+        Named::Show(args) => args.run(out)?,
         Named::Replay(args) => args.run(out, err)?,
         Named::Generate(args) => args.run(Cli::command(), out)?,
         Named::Trace(command) => traces::run_trace(&command, out, err)?,

@@ -11,6 +11,7 @@
 mod answers;
 mod fill;
 mod parts;
+mod record;
 
 use anyhow::{bail, Result};
 use imrsim_core::{
@@ -22,6 +23,7 @@ use imrsim_core::{
 use self::{
     fill::Fill,
     parts::{behind, discards, parts, Part},
+    record::Recorder,
 };
 use crate::prefill::{Prefill, Share};
 
@@ -42,6 +44,7 @@ pub struct Drive {
     zones: Vec<Slot>,
     fill: Option<Fill>,
     errors: Errors,
+    recorder: Option<Box<Recorder>>,
 }
 
 /// A zone. There may be millions, and few of them may ever be asked for anything.
@@ -163,6 +166,7 @@ impl Drive {
             zones: slots,
             fill: None,
             errors,
+            recorder: None,
         })
     }
 
@@ -322,6 +326,14 @@ impl Drive {
             }
             let touched = slot.touch(zone, &self.geometry, self.fill.as_ref());
             // A zone that was never written to has nothing to unmap.
+            if touched.memory.is_none() {
+                continue;
+            }
+            if self.records(zone) {
+                self.note_discard(&part, counted)?;
+            }
+            let slot = &mut self.zones[zone];
+            let touched = slot.touch(zone, &self.geometry, self.fill.as_ref());
             let Some(memory) = &mut touched.memory else {
                 continue;
             };
@@ -368,11 +380,20 @@ impl Drive {
     }
 
     #[inline]
+    fn records(&self, zone: usize) -> bool {
+        self.recorder.as_ref().is_some_and(|it| it.wants(zone))
+    }
+
+    #[inline]
     fn write_part(&mut self, part: &Part) -> Result<()> {
         let allocation = self.settings.strategy();
+        let records = self.records(part.zone);
         let slot = &mut self.zones[part.zone];
         if !slot.condition.can_write() {
             return Err(self.refuse(part.zone, Access::Write));
+        }
+        if records {
+            return self.write_part_recorded(part);
         }
         let Touched { stats, memory } = slot.touch(part.zone, &self.geometry, self.fill.as_ref());
         let memory = memory.get_or_insert_with(|| Memory::new(&self.geometry));
@@ -398,10 +419,13 @@ impl Drive {
 
     #[inline]
     fn read_part(&mut self, part: &Part) -> Result<()> {
-        let slot = &mut self.zones[part.zone];
-        if !slot.condition.can_read() {
+        if !self.zones[part.zone].condition.can_read() {
             return Err(self.refuse(part.zone, Access::Read));
         }
+        if self.records(part.zone) {
+            self.note_read(part)?;
+        }
+        let slot = &mut self.zones[part.zone];
         let Touched { stats, memory } = slot.touch(part.zone, &self.geometry, self.fill.as_ref());
         let mut zone = memory.as_mut().map(|memory| memory.zone(&self.geometry));
         let mut rest = part.request;

@@ -10,6 +10,8 @@
 //!   original tool. Both end in the same [`control::Command`];
 //! * [`drives`] makes, lists and removes drives of the kernel by its [`mapper`];
 //! * [`drive`] is the simulated drive, [`simulate`] feeds it from a trace, [`prefill`] fills it before;
+//! * [`recording`] writes down what a drive does, block by block, and plays it; [`show`]
+//!   makes pages and pictures of that;
 //! * [`replay`] runs a trace on a drive of the kernel with fio, and compares;
 //! * [`trace`] reads, converts and generates traces;
 //! * [`size`] computes table lines;
@@ -36,11 +38,13 @@ pub mod metadata;
 pub mod number;
 pub mod prefill;
 pub mod prometheus;
+pub mod recording;
 pub mod replay;
 pub mod report;
 mod resize;
 pub mod rng;
 pub mod settings;
+pub mod show;
 pub mod simulate;
 pub mod size;
 pub mod trace;

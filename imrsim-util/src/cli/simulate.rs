@@ -14,7 +14,9 @@ use clap::{ArgGroup, Args};
 use imrsim_core::{Allocation, Geometry};
 use indicatif::MultiProgress;
 
-use super::traces::{accept, check_readable_twice, create, no_requests, ReadArgs, FORMATS};
+use super::traces::{
+    accept, check_readable_twice, create, create_file, no_requests, ReadArgs, FORMATS,
+};
 use crate::{
     control::Scope,
     device::Device,
@@ -36,7 +38,8 @@ pub(super) fn after_help() -> String {
         Examples:\n  \
         imrsim_util simulate hm_0.csv --capacity 16GiB --strategy 2,3\n  \
         imrsim_util simulate *.csv.gz --capacity 1TiB --usage 60%,80%,90% --strategy 1,2,3 --csv\n  \
-        imrsim_util simulate run.log --zones 4 --prefill sequential --usage 80% --json"
+        imrsim_util simulate run.log --zones 4 --prefill sequential --usage 80% --json\n  \
+        imrsim_util simulate run.log --zones 1 --record run.imrtrace"
     )
 }
 
@@ -78,6 +81,12 @@ pub(super) struct SimulateArgs {
     /// Also write what 'imrsim_util stats DEV --json' has to print after the same requests
     #[arg(long, value_name = "OUT")]
     expect_file: Option<PathBuf>,
+    /// Also record what the drive does, block by block, for 'imrsim_util show'
+    #[arg(long, value_name = "OUT")]
+    record: Option<PathBuf>,
+    /// Record only this zone [default: all that are touched]
+    #[arg(long, value_name = "N", value_parser = parse_count, requires = "record")]
+    record_zone: Option<u64>,
     /// With --json and --csv: every zone that a trace touches
     #[arg(long)]
     per_zone: bool,
@@ -95,7 +104,7 @@ impl SimulateArgs {
     pub(super) fn run(&self, out: &mut dyn Write, err: &mut dyn Write) -> Result<()> {
         let matrix = self.matrix()?;
         let one = self.traces.len() * matrix.combinations().len() == 1;
-        self.check(one)?;
+        self.check(one, matrix.zones)?;
         let expected = self.expect_file.as_deref();
         let in_full = one && (expected.is_some() || !self.json && !self.csv);
         let bars = MultiProgress::new();
@@ -113,13 +122,21 @@ impl SimulateArgs {
             }
             Ok(())
         };
-        let finish = |drive: Drive| {
+        let prepare = |drive: &mut Drive| match &self.record {
+            Some(path) => drive.record(
+                self.record_zone,
+                create_file(path, self.traces.first().map(PathBuf::as_path))?,
+            ),
+            None => Ok(()),
+        };
+        let finish = |mut drive: Drive| {
+            drive.end_recording()?;
             let run = output::Run::of(&drive, self.per_zone)?;
             let mut device = Device::new("the simulated drive", drive);
             let ask = || report::Statistics::ask(&mut device, Scope::Device);
             Ok((run, in_full.then(ask).transpose()?))
         };
-        let outcomes = matrix.run(self.traces.len(), open, go_on, finish)?;
+        let outcomes = matrix.run_prepared(self.traces.len(), open, go_on, prepare, finish)?;
 
         let (mut results, mut in_full, mut bad_lines) = (Vec::new(), None, 0);
         let mut empty = 0;
@@ -195,11 +212,21 @@ impl SimulateArgs {
     }
 
     /// Checks what options and traces have to do with each other.
-    fn check(&self, one: bool) -> Result<()> {
+    fn check(&self, one: bool, zones: u64) -> Result<()> {
         if self.expect_file.is_some() && !one {
             return Err(usage(
                 "--expect-file is for one trace, one usage and one strategy",
             ));
+        }
+        if self.record.is_some() && !one {
+            return Err(usage(
+                "--record is for one trace, one usage and one strategy",
+            ));
+        }
+        if let Some(zone) = self.record_zone.filter(|zone| *zone >= zones) {
+            return Err(usage(format!(
+                "there is no zone {zone}: the drive has {zones}"
+            )));
         }
         if self.per_zone && !self.json && !self.csv {
             return Err(usage("--per-zone is for --json and --csv"));

@@ -602,6 +602,11 @@ pub(super) fn create<'a>(
     if path == Path::new("-") {
         return Ok(Box::new(out));
     }
+    Ok(create_file(path, input)?)
+}
+
+/// The same for a file.
+pub(super) fn create_file(path: &Path, input: Option<&Path>) -> Result<Box<dyn Write + Send>> {
     let shown = path.display();
     if let Ok(metadata) = path.metadata() {
         if metadata.file_type().is_block_device() {

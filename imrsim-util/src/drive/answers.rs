@@ -142,6 +142,10 @@ impl Drive {
         }
         let blocks = self.geometry.zone_blocks();
         // A zone that was never written to has nothing to reset.
+        if self.view(zone).is_none() {
+            return Ok(());
+        }
+        self.note_reset(zone).map_err(io::Error::other)?;
         let Some(mut view) = self.view(zone) else {
             return Ok(());
         };

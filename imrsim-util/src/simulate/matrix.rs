@@ -98,6 +98,22 @@ impl Matrix {
         accept: impl Fn(usize, &BadLine) -> Result<()> + Sync,
         finish: impl Fn(Drive) -> Result<T> + Sync,
     ) -> Result<Vec<Outcome<T>>> {
+        self.run_prepared(traces, open, accept, |_| Ok(()), finish)
+    }
+
+    /// The same, with something that is done to each drive before its trace begins.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run), and if `prepare` fails.
+    pub fn run_prepared<R: Reader, T: Send>(
+        &self,
+        traces: usize,
+        open: impl Fn(usize) -> Result<R> + Sync,
+        accept: impl Fn(usize, &BadLine) -> Result<()> + Sync,
+        prepare: impl Fn(&mut Drive) -> Result<()> + Sync,
+        finish: impl Fn(Drive) -> Result<T> + Sync,
+    ) -> Result<Vec<Outcome<T>>> {
         // A drive has one thread at a time.
         let most = traces.saturating_mul(self.combinations().len());
         let jobs = self.jobs.min(most).max(1);
@@ -115,8 +131,10 @@ impl Matrix {
                 if trace >= traces {
                     return Ok(());
                 }
-                let outcome = pool
-                    .install(|| self.run_trace(|| open(trace), |bad| accept(trace, bad), &finish));
+                let outcome = pool.install(|| {
+                    let open = || open(trace);
+                    self.run_trace(open, |bad| accept(trace, bad), &prepare, &finish)
+                });
                 let mut outcomes = outcomes.lock().ok().context("another thread panicked")?;
                 outcomes.push((trace, outcome));
             }
@@ -143,6 +161,7 @@ impl Matrix {
         &self,
         open: impl Fn() -> Result<R>,
         accept: impl Fn(&BadLine) -> Result<()>,
+        prepare: impl Fn(&mut Drive) -> Result<()>,
         finish: impl Fn(Drive) -> Result<T>,
     ) -> Result<Outcome<T>> {
         let mut drives = Vec::new();
@@ -151,6 +170,7 @@ impl Matrix {
             if let Some(usage) = usage {
                 drive.prefill(self.prefill, usage, self.seed);
             }
+            prepare(&mut drive)?;
             drives.push(drive);
         }
         let span = match self.fit {
