@@ -257,6 +257,15 @@ class Packages(unittest.TestCase):
                 for text in said:
                     self.assertIn(text, output)
 
+    def test_4_secure_boot_is_told_of(self) -> None:
+        for value, told in (("1", True), ("0", False)):
+            output = self.good(f"""
+                printf '\\006\\000\\000\\000\\00{value}' >/variable
+                cp -r /usr/src/imrsim-0.1.0 /copy
+                IMRSIM_SECURE_BOOT=/variable /copy/dkms/build {RELEASE}
+                rm -rf /copy""")
+            self.assertEqual("mokutil --import" in output, told, output)
+
     def source(self) -> Path:
         """The module's source as it is installed."""
         return self.installed.file("usr/src/imrsim-0.1.0")
