@@ -3,9 +3,9 @@
 """The Debian packages on Debian 13 with the kernel of its backports.
 
 Builds the packages, installs them in a fresh Debian 13, where DKMS builds the module for the stock kernel, boots that
-kernel in QEMU with Debian's own modules and ours, and runs the core of tests/vm on it. Then everything is removed
-again; and of what the build needs, one thing after the other is taken away. Takes about six minutes, and five more the
-first time, for a Debian with what the packages depend on, which is kept in the cache.
+kernel in QEMU with Debian's own modules and ours, and runs the core of tests/vm on it. A Debian with systemd boots twice
+and finds its drive again. Then everything is removed; and of what the build needs, one thing after the other is taken
+away. Takes about ten minutes, and five more the first time, for two Debians, which are kept in the cache.
 
 Needs root, mmdebstrap and overlayfs; skipped without. With IMRSIM_RESULTS=FILE a line 'pass|fail|skip NAME WHY' is
 written for each test.
@@ -46,6 +46,10 @@ CORE = ("10-table.status 10-table.messages 12-control.conditions_persist 15-tool
         "40-filesystems.ext4_on_small_zones 40-filesystems.xfs 45-devices.stacked 50-errors.failed_write_back "
         "60-counters.*hand 60-counters.replay_as_simulated 65-discard.fstrim 70-durability.stop_preserves_all "
         "70-durability.promises_survive 85-stress.everything_at_once 95-fuzz.everything_at_once 99-leaks.nothing_is_left")
+
+
+# What a Debian that boots needs, to be small enough for an initramfs.
+SMALL_PACKAGES = ["systemd", "systemd-sysv", "udev", "dmsetup", "kmod"]
 
 
 class DebianLines(Lines):
@@ -157,6 +161,23 @@ def debian() -> Path:
     return kept
 
 
+def small_debian() -> Path:
+    """A Debian 13 with systemd, made once."""
+    key = hashlib.sha256(f"layout 1 {SMALL_PACKAGES} {SOURCES.read_text()}".encode()).hexdigest()[:12]
+    kept = CACHE / "debian" / f"small-{key}"
+    if (kept / "ready").exists():
+        return kept / "root"
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    options = ["--variant=minbase", "--aptopt=Acquire::Languages none", "--aptopt=Acquire::Check-Valid-Until false",
+               "--aptopt=Acquire::Check-Date false", f"--include={','.join(SMALL_PACKAGES)}", "--dpkgopt=path-exclude=/usr/share/doc/*",
+               "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*"]
+    if logged(["mmdebstrap", *options, "trixie", str(kept / "root"), str(SOURCES)]):
+        raise RuntimeError(f"mmdebstrap failed; see {LOG}")
+    (kept / "ready").touch()
+    return kept / "root"
+
+
 class Packages(unittest.TestCase):
     """Everything is done with one installation."""
 
@@ -227,6 +248,66 @@ class Packages(unittest.TestCase):
             results.unlink(missing_ok=True)
         self.assertEqual(done.returncode, 0)
         self.assertGreaterEqual(sum(line.startswith("pass") for line in found), 20)
+
+    def test_3_a_drive_comes_back_after_a_reboot(self) -> None:
+        system = Overlay(small_debian())
+        try:
+            initramfs, disk = system.path / "initramfs", system.path / "disk"
+            self.prepare(system, initramfs)
+            with disk.open("wb") as out:
+                out.truncate(64 << 20)
+            for content, mapped in (("written", 1), ("it came back", 1)):
+                said = self.boot(initramfs, disk)
+                self.assertEqual(said.get("service"), "active", said)
+                self.assertRegex(said.get("link", ""), r"^(/dev/dm-\d+) \1$", said)
+                self.assertEqual(said.get("content"), content, said)
+                self.assertEqual(said.get("mapped"), str(mapped), said)
+                self.assertEqual(said.get("stopped"), "inactive, No devices found", said)
+        finally:
+            system.remove()
+
+    def prepare(self, system: Overlay, initramfs: Path) -> None:
+        """Makes an initramfs of a Debian with the tool, the stock kernel's modules and ours, and a drive to be made."""
+        modules = f"usr/lib/modules/{RELEASE}"
+        shutil.copytree(self.kept / "stock" / modules, system.file(modules), symlinks=True,
+                        ignore=shutil.ignore_patterns("vmlinuz"))
+        system.file(f"{modules}/updates").mkdir()
+        self.good(f"cp /{modules}/updates/dkms/dm-imrsim.ko* /dm-imrsim.ko")
+        shutil.copy(self.installed.file("dm-imrsim.ko"), system.file(f"{modules}/updates/dm-imrsim.ko"))
+        system.file("root").mkdir(mode=0o700, exist_ok=True)
+        for package in (TOP / "build/deb").glob("imrsim-util_*.deb"):
+            shutil.copy(package, system.file("root"))
+        for file, name in (("proof.sh", "usr/local/bin/proof"), ("proof.service", "etc/systemd/system/proof.service"),
+                           ("t.conf", "etc/imrsim/t.conf")):
+            system.file(name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(TOP / "tests/debian" / file, system.file(name))
+        code, output = system.run(f"""
+            set -e
+            dpkg -i /root/imrsim-util_*.deb
+            depmod {RELEASE}
+            systemctl enable imrsim@t.service proof.service
+            printf 'virtio_pci\\nvirtio_blk\\n' >/etc/modules-load.d/disks.conf
+            : >/etc/machine-id
+            ln -s usr/lib/systemd/systemd /init""")
+        self.assertEqual(code, 0, output)
+        pack = 'cd "$folder/merged" && find . -xdev | cpio --quiet -o -H newc >"$1"'
+        command = ["unshare", "--mount", "sh", "-c", MOUNT.replace('exec "$@"', pack), "sh", str(system.path),
+                   str(system.lower), str(initramfs)]
+        self.assertEqual(logged(command), 0, f"see {LOG}")
+
+    def boot(self, initramfs: Path, disk: Path) -> dict[str, str]:
+        """Boots it; returns what it says of itself."""
+        kernel = self.kept / f"stock/usr/lib/modules/{RELEASE}/vmlinuz"
+        done = subprocess.run(
+            ["qemu-system-x86_64", "-machine", "q35", "-accel", "tcg", "-m", "2048", "-nodefaults", "-no-user-config",
+             "-display", "none", "-no-reboot", "-serial", "stdio", "-kernel", str(kernel), "-initrd", str(initramfs),
+             "-append", "console=ttyS0 panic=-1 systemd.show_status=0", "-drive",
+             f"if=none,id=d0,file={disk},format=raw,cache=unsafe", "-device", "virtio-blk-pci,drive=d0"],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=600, check=False)
+        text = done.stdout.decode(errors="replace").replace("\r", "")
+        with LOG.open("a") as log:
+            log.write(text)
+        return dict(re.findall(r"@@ (\w+) (.*)", text))
 
     def test_4_what_is_missing_is_said(self) -> None:
         build = "/usr/src/imrsim-0.1.0/dkms/build"
