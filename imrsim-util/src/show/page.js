@@ -38,6 +38,7 @@ class Page {
       ? `${said(about.requests)} requests are too many for one page: each step stands for ${said(about.perStep)}. Counts and ` +
         "allocated blocks are exact; tracks glow as much as they were written, and the last request of each step is shown block by block."
       : `Each step is one request: ${said(about.requests)} in all (${several(about.events, "event")} recorded).`;
+    element("share").textContent = `${((about.bottom / (about.top + about.bottom)) * 100).toFixed(0)} %`;
     element("scrub").max = about.steps;
     const speeds = SPEEDS.filter((speed) => speed <= Math.max(about.steps, 5));
     element("speed").replaceChildren(...speeds.map((speed) => {
