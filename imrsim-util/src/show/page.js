@@ -30,7 +30,8 @@ class Page {
     const of = about.source === "kernel" ? "a drive of the kernel" : "a simulated drive";
     element("subtitle").textContent =
       `${about.name}: zone ${about.zone} of ${of} with ${several(about.zones, "zone")}, ` +
-      `${about.phases}-phase allocation, ${about.groups} track groups of ${about.top} + ${about.bottom} blocks (4 KiB each)`;
+      `${about.phases}-phase allocation, ${about.groups} track groups of ${about.top} + ${about.bottom} blocks (4 KiB each)` +
+      (about.recorded > 1 ? `; ${said(about.recorded)} zones were recorded` : "");
     element("map-note").textContent =
       "Point at a block to see where it is. Left numbers: track groups. Along a track from left to right.";
     element("made-by").textContent = `Made by imrsim_util ${about.version}.`;
