@@ -18,6 +18,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use imrsim_core::{Allocation, Geometry};
 use imrsim_util::{
     drive::Drive,
+    recording::{Clock, Header, Item, Reader, Source, Writer},
     rng::Rng,
     show::{
         page,
@@ -89,6 +90,28 @@ fn record(path: &Path, requests: u32, geometry: Geometry) {
         }
     }
     drive.end_recording().unwrap();
+}
+
+/// The recording as one of a drive of the kernel: with times, 1.5 ms for each request.
+fn with_times(path: &Path) {
+    let bytes = fs::read(path).unwrap();
+    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let header = Header {
+        source: Source::Kernel,
+        clock: Clock::Nanoseconds,
+        ..*reader.header()
+    };
+    let mut writer = Writer::new(header, Vec::new()).unwrap();
+    while let Some(item) = reader.next_item().unwrap() {
+        match item {
+            Item::Start(snapshot) => writer.start(&snapshot).unwrap(),
+            Item::Event { time, zone, event } => {
+                writer.event(time * 1_500_000, zone, &event).unwrap();
+            }
+            Item::Final(snapshot) => writer.end(&snapshot).unwrap(),
+        }
+    }
+    fs::write(path, writer.finish().unwrap()).unwrap();
 }
 
 /// What the page has to count after each request, and the request.
@@ -197,6 +220,7 @@ fn in_browser<F: std::future::Future<Output = ()>>(
     name: &str,
     requests: u32,
     detail: u64,
+    has_times: bool,
     test: impl FnOnce(Shown, Vec<(Counts, Step)>) -> F,
 ) {
     let (Some(browser), Some(driver)) = (program("chromium"), program("chromedriver")) else {
@@ -206,6 +230,9 @@ fn in_browser<F: std::future::Future<Output = ()>>(
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("run.imrtrace");
     record(&recording, requests, Geometry::new(57, 71, 8).unwrap());
+    if has_times {
+        with_times(&recording);
+    }
     let chosen = Chosen::of(&recording, None).unwrap();
     let moments = moments(&recording, &chosen);
     let page = folder.path().join("run.html");
@@ -228,6 +255,7 @@ fn each_request_is_a_step() {
         "each request",
         3000,
         1_000_000,
+        false,
         |page, moments| async move {
             let steps = moments.len();
             let state = page.state().await;
@@ -320,13 +348,16 @@ fn each_request_is_a_step() {
 
 #[test]
 fn many_requests_are_grouped() {
-    in_browser("groups", 3000, 100, |page, moments| async move {
+    in_browser("groups", 3000, 100, true, |page, moments| async move {
         let state = page.state().await;
         assert_eq!(state["steps"], json!(100));
         for position in [100, 1, 50, 49, 2] {
             page.run(&format!("window.imrsim.seek({position});")).await;
             check(&page.state().await, &moments[position * 30 - 1].0);
         }
+        let text = page.client.find(Locator::Id("position")).await.unwrap();
+        let text = text.text().await.unwrap();
+        assert_eq!(text, "Request 60 of 3,000, 0.090000 s");
         // A driver cannot type '+' on every keyboard.
         let faster = "for (let i = 0; i < 9; i++) {
                 document.body.dispatchEvent(new KeyboardEvent('keydown', { key: '+', bubbles: true }));

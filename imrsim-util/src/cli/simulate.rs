@@ -223,6 +223,11 @@ impl SimulateArgs {
                 "--record is for one trace, one usage and one strategy",
             ));
         }
+        if self.record.as_deref() == Some(Path::new("-")) {
+            return Err(usage(
+                "--record needs a file: standard output has the results",
+            ));
+        }
         if let Some(zone) = self.record_zone.filter(|zone| *zone >= zones) {
             return Err(usage(format!(
                 "there is no zone {zone}: the drive has {zones}"

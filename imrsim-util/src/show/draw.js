@@ -47,7 +47,7 @@ class ZoneMap {
 
   layout() {
     const { groups } = this.recording.about;
-    this.pitch = Math.min(44, Math.max(9, Math.floor(640 / groups)));
+    this.pitch = Math.min(64, Math.max(9, Math.floor(640 / groups)));
     this.topHeight = Math.round(this.pitch * 0.5);
     this.left = 46;
     const height = groups * this.pitch + this.topHeight + 2;
@@ -203,6 +203,8 @@ class ZoneMap {
     const { track, offset } = this.recording.locate(place);
     const { x, y, width, height } = this.rectangle(track, offset, 1);
     const { context } = this;
+    // A block that is seen without it needs no frame.
+    if (width > 16) return;
     const middle = [x + width / 2, y + height / 2];
     const half = [Math.max(12, width / 2 + 5), this.pitch + 4];
     context.lineWidth = 2;
@@ -225,7 +227,7 @@ class ZoneMap {
       const bottom = this.rectangle(2 * group + 1, 0, 1);
       if (every === 1) {
         context.fillText(`top ${group}`, this.left - 5, top.y + top.height / 2);
-        context.fillText(`bot. ${group}`, this.left - 5, bottom.y + (bottom.height + this.topHeight / 2) / 2);
+        context.fillText(`bot. ${group}`, this.left - 5, bottom.y + bottom.height / 2);
       } else {
         context.fillText(String(group), this.left - 5, top.y + this.pitch / 2);
       }
@@ -276,6 +278,7 @@ function closeUp(recording, stage) {
   }
   const badges = { backup: "1", written: step?.rmws.length ? "2" : "", rewrite: "3" };
   const parts = [];
+  const marks = [];
   const track = (number) => {
     const isTop = number % 2 === 0;
     const seam = topHeight / 2 + 1 + (Math.floor(number / 2) - first) * bottomHeight;
@@ -294,7 +297,7 @@ function closeUp(recording, stage) {
         fill="var(--${colour})" fill-opacity="${isTop ? 0.86 : 1}" stroke="var(--${isTop ? "top-edge" : "card"})" stroke-width="${isTop ? 1 : 0}"/>`);
       const badge = badges[colourOf.get(place)];
       if (badge && b - a > 16) {
-        parts.push(`<text class="badge" x="${((a + b) / 2).toFixed(1)}" y="${y + height / 2 + 4}">${badge}</text>`);
+        marks.push(`<text class="badge" x="${(isTop ? a + 10 : (a + b) / 2).toFixed(1)}" y="${y + height / 2 + 4}">${badge}</text>`);
       }
     }
     const label = isTop ? seam + 4 : seam + bottomHeight / 2 + 4;
@@ -313,7 +316,7 @@ function closeUp(recording, stage) {
       stroke="var(--text)" stroke-width="2" stroke-dasharray="4 3"/>`);
   }
   const height = (last - first + 1) * bottomHeight + topHeight + 2;
-  return `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="The blocks around the request">${parts.join("")}</svg>`;
+  return `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="The blocks around the request">${parts.concat(marks).join("")}</svg>`;
 }
 
 /** Lines over the steps: each a colour and a value for each sample, null where there is none. */

@@ -30,7 +30,8 @@ class Page {
     const of = about.source === "kernel" ? "a drive of the kernel" : "a simulated drive";
     element("subtitle").textContent =
       `${about.name}: zone ${about.zone} of ${of} with ${several(about.zones, "zone")}, ` +
-      `${about.phases}-phase allocation, ${about.groups} track groups of ${about.top} + ${about.bottom} blocks (4 KiB each)`;
+      `${about.phases}-phase allocation, ${about.groups} track groups of ${about.top} + ${about.bottom} blocks (4 KiB each)` +
+      (about.recorded > 1 ? `; ${said(about.recorded)} zones were recorded` : "");
     element("map-note").textContent =
       "Point at a block to see where it is. Left numbers: track groups. Along a track from left to right.";
     element("made-by").textContent = `Made by imrsim_util ${about.version}.`;
@@ -38,6 +39,7 @@ class Page {
       ? `${said(about.requests)} requests are too many for one page: each step stands for ${said(about.perStep)}. Counts and ` +
         "allocated blocks are exact; tracks glow as much as they were written, and the last request of each step is shown block by block."
       : `Each step is one request: ${said(about.requests)} in all (${several(about.events, "event")} recorded).`;
+    element("share").textContent = `${((about.bottom / (about.top + about.bottom)) * 100).toFixed(0)} %`;
     element("scrub").max = about.steps;
     const speeds = SPEEDS.filter((speed) => speed <= Math.max(about.steps, 5));
     element("speed").replaceChildren(...speeds.map((speed) => {

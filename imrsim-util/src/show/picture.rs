@@ -310,9 +310,12 @@ impl Picture {
         if let Some(focus) = moment.step.as_ref().and_then(Step::focus) {
             let Location { track, offset } = geometry.locate(Nbo(focus));
             let [x, y, w, h] = rows.area(track, offset.into(), 1.0);
-            let area = [x + w / 2.0 - 12.0, y - pitch * 0.6, 24.0, h + pitch * 1.2];
-            self.shapes.push(Shape::Outline(WHITE, area, 4.0));
-            self.shapes.push(Shape::Outline(INK, area, 1.8));
+            // A block that is seen without it needs no frame.
+            if w < 16.0 {
+                let area = [x + w / 2.0 - 12.0, y - pitch * 0.6, 24.0, h + pitch * 1.2];
+                self.shapes.push(Shape::Outline(WHITE, area, 4.0));
+                self.shapes.push(Shape::Outline(INK, area, 1.8));
+            }
         }
         rows.y + f64::from(groups) * pitch
     }
