@@ -187,7 +187,7 @@ test_replay_refused() { # limit 60
     printf '%s\n' 1,h,0,Write,0,4096,1 >/tmp/msr
     printf '%s\n' 1,h,0,Write,1073741824,4096,1 >/tmp/far
     imr t /dev/ram0 2 $SMALL phases 3
-    imrsim_util replay /tmp/msr /dev/mapper/t --usage 50% >/tmp/out
+    imrsim_util replay /tmp/msr /dev/mapper/t --usage 50% --prefill sequential >/tmp/out
     same 'mapped' "$(stat t mapped)" 1024
     # It holds data now.
     refuses 'holds data' imrsim_util replay /tmp/msr /dev/mapper/t
