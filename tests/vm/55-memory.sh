@@ -76,11 +76,12 @@ io_short_of_memory() {
     # A device whose I/O completes in a worker.
     slow below /dev/ram0 1
     imr_create t /dev/mapper/below 2 $SMALL phases "$phases"
-    iotool model /dev/mapper/t --threads 6 --piece 24 --longest 24 --seconds 20 --errors 1 >/tmp/load &
+    iotool model /dev/mapper/t --threads 6 --piece 24 --longest 24 --seconds 30 --errors 1 >/tmp/load &
     load=$!
     sleep 3
     failing "$interval" "$@"
-    while [ $round -lt 6 ]; do
+    # On a busy machine it takes until an allocation is made at all.
+    while kill -0 $load 2>/dev/null && { [ $round -lt 6 ] || [ "$(failures "$1")" = 0 ]; }; do
         # Kernel threads come and go.
         for task in /proc/$load/task/* /proc/[0-9]*; do
             # shellcheck disable=SC2254
