@@ -69,7 +69,10 @@ mod series {
 
     pub(crate) struct Irq;
 
-    // SAFETY: The functions are those of the kernel's spinlock, which has one owner at a time.
+    // Interrupts are as before when the lock is let go of, so that of two locks the one taken last has to go first. It does:
+    // what is locked under another lock, the journal for example, is locked for one statement.
+    // SAFETY: `lock` returns, and `try_lock` returns `Some`, only when the kernel's spinlock was taken, which nobody else then
+    // has until `unlock`. Guards do not leave their thread, so that the CPU that `flags` is of is the one that gets them back.
     unsafe impl Backend for Irq {
         type State = bindings::spinlock_t;
         /// Whether interrupts were on before.
