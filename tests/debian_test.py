@@ -267,7 +267,10 @@ class Packages(unittest.TestCase):
             system.remove()
 
     def prepare(self, system: Overlay, initramfs: Path) -> None:
-        """Makes an initramfs of a Debian with the tool, the stock kernel's modules and ours, and a drive to be made."""
+        """Makes an initramfs of a Debian with the tool, the stock kernel's modules and ours, and a drive to be made.
+
+        udev finds the disk and loads its driver, which takes a while: the drive has to wait for it.
+        """
         modules = f"usr/lib/modules/{RELEASE}"
         shutil.copytree(self.kept / "stock" / modules, system.file(modules), symlinks=True,
                         ignore=shutil.ignore_patterns("vmlinuz"))
@@ -286,7 +289,6 @@ class Packages(unittest.TestCase):
             dpkg -i /root/imrsim-util_*.deb
             depmod {RELEASE}
             systemctl enable imrsim@t.service proof.service
-            printf 'virtio_pci\\nvirtio_blk\\n' >/etc/modules-load.d/disks.conf
             : >/etc/machine-id
             ln -s usr/lib/systemd/systemd /init""")
         self.assertEqual(code, 0, output)

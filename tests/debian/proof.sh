@@ -7,6 +7,7 @@ exec >/dev/ttyS0 2>&1
 say() { echo "@@ $*"; }
 
 say "service $(systemctl is-active imrsim@t.service)"
+systemctl is-active --quiet imrsim@t.service || journalctl --no-pager -o cat -u imrsim@t.service
 say "link $(readlink -f /dev/imrsim/t) $(readlink -f /dev/mapper/t)"
 if [ "$(dd if=/dev/mapper/t bs=13 count=1 2>/dev/null)" = 'it came back!' ]; then
     say "content it came back"
