@@ -13,15 +13,18 @@ use anyhow::{bail, Context, Result};
 use imrsim_core::{
     latency::Kind,
     uapi::{
-        Config, Errors, Latency, Message, Request, ResetConfig, SettingValue, Statistics,
-        ZoneCondition, ZoneNumber, ZoneReport, VERSION,
+        Config, Errors, Latency, Mapping, Message, Request, ResetConfig, SettingValue, Statistics,
+        ZoneCondition, ZoneNumber, ZoneReport, ZoneSnapshot, SNAPSHOT_QUIET, VERSION,
     },
-    Condition,
+    Condition, Geometry,
 };
+
+use crate::recording::Snapshot;
 
 /// Whatever answers requests.
 pub trait Transport {
-    /// Sends a request with its struct; the reply, if there is one, replaces the struct.
+    /// Sends a request with its struct; the reply, if there is one, replaces the struct. Behind that of
+    /// a snapshot is the room for the mapping.
     ///
     /// # Errors
     ///
@@ -39,6 +42,15 @@ impl<T: Transport> Transport for &mut T {
     fn call(&mut self, request: Request, buf: &mut [u8]) -> io::Result<()> {
         (**self).call(request, buf)
     }
+}
+
+/// Whether nothing is to be in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quiet {
+    /// Nothing.
+    Yes,
+    /// Whatever is.
+    No,
 }
 
 /// A drive.
@@ -234,17 +246,54 @@ impl<T: Transport> Device<T> {
         self.call(Request::GetLatency, &question)
     }
 
+    /// A zone with its mapping at one moment. The trace event of that moment has the number `cookie`.
+    /// If it is to be [`Quiet::Yes`], requests to the zone wait for the moment, and the caller needs
+    /// `CAP_SYS_ADMIN`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such zone, it is not an IMRSim drive, or refuses.
+    pub fn snapshot(
+        &mut self,
+        geometry: &Geometry,
+        zone: u64,
+        quiet: Quiet,
+        cookie: u64,
+    ) -> Result<(ZoneSnapshot, Snapshot)> {
+        let room = Mapping::bytes(geometry.zone_blocks());
+        let question = ZoneSnapshot {
+            zone,
+            cookie,
+            flags: match quiet {
+                Quiet::Yes => SNAPSHOT_QUIET,
+                Quiet::No => 0,
+            },
+            mapping_bytes: u32::try_from(room)?,
+            ..ZoneSnapshot::default()
+        };
+        let mut buf = vec![0; ZoneSnapshot::SIZE + room];
+        question.write_to(&mut buf);
+        self.send(Request::GetSnapshot, &mut buf)?;
+        let answer = ZoneSnapshot::read_from(&buf);
+        let mapping = Mapping::new(geometry.zone_blocks(), &buf[ZoneSnapshot::SIZE..])
+            .context("the drive has another geometry than it said")?;
+        let snapshot = Snapshot::of_answer(geometry, &answer, &mapping);
+        Ok((answer, snapshot))
+    }
+
     fn call<M: Message>(&mut self, request: Request, message: &M) -> Result<M> {
         let mut buf = vec![0; M::SIZE];
         message.write_to(&mut buf);
-        match self.transport.call(request, &mut buf) {
-            Ok(()) => Ok(M::read_from(&buf)),
-            Err(error) => {
-                let hint = explain(&error, request);
-                let name = &self.name;
-                Err(error).with_context(|| format!("{name} {hint}"))
-            }
-        }
+        self.send(request, &mut buf)?;
+        Ok(M::read_from(&buf))
+    }
+
+    fn send(&mut self, request: Request, buf: &mut [u8]) -> Result<()> {
+        self.transport.call(request, buf).or_else(|error| {
+            let hint = explain(&error, request);
+            let name = &self.name;
+            Err(error).with_context(|| format!("{name} {hint}"))
+        })
     }
 }
 
@@ -290,6 +339,9 @@ fn explain(error: &io::Error, request: Request) -> String {
         (Some(ENXIO), _) => "has no such zone ('imrsim_util zones count' says how many there are)",
         (Some(EAGAIN), _) => "is suspended: 'dmsetup resume' lets it go on",
         (Some(EINTR), _) => "was interrupted before anything was changed",
+        (Some(EPERM | EACCES), Request::GetSnapshot) => {
+            "can be stopped for a moment by root only: this needs CAP_SYS_ADMIN, try it with sudo"
+        }
         (Some(ENOMEM), _) => "had no memory for that: try again",
         (Some(EBUSY), _) => "is busy with another change: try again",
         (Some(EROFS), Request::ResetZone) => {

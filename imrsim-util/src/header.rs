@@ -21,7 +21,7 @@ const WIDTH: usize = 96;
 const PREFIX: &str = "IMRSIM_";
 
 /// Numbers that are no part of a table: name, value, what it is.
-const CONSTANTS: [(&str, u64, &str); 18] = [
+const CONSTANTS: [(&str, u64, &str); 19] = [
     (
         "VERSION",
         uapi::VERSION as u64,
@@ -80,6 +80,11 @@ const CONSTANTS: [(&str, u64, &str); 18] = [
         "CLEAR_WRITE_ERROR",
         uapi::CLEAR_WRITE_ERROR as u64,
         "Errors: forget the last failed write. Needs CAP_SYS_ADMIN.",
+    ),
+    (
+        "SNAPSHOT_QUIET",
+        uapi::SNAPSHOT_QUIET as u64,
+        "Snapshot: have the zone for a moment in which nothing is in flight there. Needs CAP_SYS_ADMIN.",
     ),
     ("MAX_REPORT", uapi::MAX_REPORT as u64, "The most zones in one report."),
     ("ENTRY_WORDS", uapi::ENTRY_WORDS as u64, "Words of a zone in a report."),

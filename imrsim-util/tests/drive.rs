@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use imrsim_core::{Allocation, Geometry};
+use imrsim_core::{Allocation, Bo, Geometry};
 use imrsim_util::{
     control::Scope,
-    device::Device,
+    device::{Device, Quiet},
     drive::Drive,
     prefill::{self, Prefill, Share},
     report::{self, Statistics},
@@ -144,6 +144,21 @@ proptest! {
         prop_assert_eq!(stats.host_write_blocks, writes.len() as u64);
         prop_assert_eq!(stats.host_write_requests, writes.len() as u64);
         prop_assert_eq!(stats.first_write_blocks, mapped as u64);
+        let mut device = Device::new("a drive", &mut drive);
+        for (zone, model) in (0..).zip(&models) {
+            let (answer, snapshot) = device.snapshot(&geometry, zone, Quiet::No, 7).unwrap();
+            for bo in 0..blocks {
+                let place = snapshot.lookup(Bo(bo)).map(|nbo| nbo.0);
+                prop_assert_eq!(place, model.map.get(&bo).copied());
+                prop_assert_eq!(snapshot.used().get(bo), model.map.values().any(|nbo| *nbo == bo));
+            }
+            prop_assert_eq!(answer.mapped_blocks as usize, model.map.len());
+            prop_assert_eq!(snapshot.stats, answer.stats());
+            let counters = device.statistics(zone).unwrap();
+            prop_assert_eq!(counters.indicators, answer.indicators);
+            prop_assert_eq!(counters.used_top_blocks, u64::from(answer.used_top_blocks));
+            prop_assert_eq!((answer.cookie, answer.phases), (7, phases));
+        }
     }
 
     /// A long request maps what its blocks one by one would, counts each block once, and writes

@@ -71,8 +71,8 @@ fn events() -> impl proptest::strategy::Strategy<Value = Event> {
         },
     });
     prop_oneof![
-        (ops, run.clone(), any::<[bool; 4]>()).prop_map(|(op, (bo, blocks), flags)| {
-            let [head_partial, tail_partial, crosses_zone, more] = flags;
+        (ops, run.clone(), any::<[bool; 5]>()).prop_map(|(op, (bo, blocks), flags)| {
+            let [head_partial, tail_partial, crosses_zone, more, zeros] = flags;
             Event::Request(Request {
                 op,
                 bo: Bo(bo),
@@ -81,6 +81,7 @@ fn events() -> impl proptest::strategy::Strategy<Value = Event> {
                 tail_partial,
                 crosses_zone,
                 more,
+                zeros,
             })
         }),
         (run.clone(), 0_u32..2048).prop_map(|((nbo, blocks), bo)| Event::Alloc {
@@ -96,7 +97,10 @@ fn events() -> impl proptest::strategy::Strategy<Value = Event> {
             })
         }),
         (0_u32..2048).prop_map(|nbo| Event::RmwDone { nbo: Nbo(nbo) }),
-        run.prop_map(|(bo, blocks)| Event::Unmap { bo: Bo(bo), blocks }),
+        run.clone()
+            .prop_map(|(bo, blocks)| Event::Unmap { bo: Bo(bo), blocks }),
+        run.prop_map(|(bo, blocks)| Event::Failed { bo: Bo(bo), blocks }),
+        Just(Event::CountersReset),
         any::<u64>().prop_map(|changes| Event::Commit { changes }),
         (1_u32..=64).prop_map(|phases| Event::Strategy(Allocation::from_phases(phases).unwrap())),
     ]

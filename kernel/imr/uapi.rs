@@ -19,7 +19,11 @@
 use super::{
     latency,
     settings::Settings,
-    stats::Stats, //
+    stats::Stats,
+    units::{
+        Bo,
+        Nbo, //
+    },
 };
 
 /// The `type` byte of every ioctl number.
@@ -92,6 +96,10 @@ pub const RESET_SETTINGS: u32 = 1 << 1;
 pub const CLEAR_READ_ERROR: u32 = 1 << 0;
 /// [`Errors::flags`]: forget the last failed write. Needs `CAP_SYS_ADMIN`.
 pub const CLEAR_WRITE_ERROR: u32 = 1 << 1;
+
+/// [`ZoneSnapshot::flags`]: have the zone for a moment in which nothing is in flight there; requests that arrive wait
+/// for that. Needs `CAP_SYS_ADMIN`.
+pub const SNAPSHOT_QUIET: u32 = 1 << 0;
 
 macro_rules! requests {
     ($($(#[doc = $doc:literal])+ $name:ident = $nr:literal, $const:ident, $dir:expr, $struct:ident, $privilege:literal;)+) => {
@@ -172,6 +180,8 @@ requests! {
     GetErrors = 10, GET_ERRORS, READ_WRITE, Errors, false;
     /// Reads the latency histogram of a kind of request.
     GetLatency = 11, GET_LATENCY, READ_WRITE, Latency, false;
+    /// Reads the mapping and the counters of a zone as they are at one moment.
+    GetSnapshot = 12, GET_SNAPSHOT, READ_WRITE, ZoneSnapshot, false;
 }
 
 impl Request {
@@ -666,6 +676,116 @@ message! {
         pub indicator_count: u32,
         /// The counters in the order of [`Stats::INDICATORS`]. New ones are added at the end.
         pub indicators: [u64; INDICATORS],
+    }
+}
+
+message! {
+    /// A zone at one moment: [`GET_SNAPSHOT`]. Its mapping follows behind the struct.
+    pub struct ZoneSnapshot (at least 208 bytes, padding []) {
+        /// In: which zone.
+        pub zone: u64,
+        /// In: any number; the trace event of this moment has it.
+        pub cookie: u64,
+        /// In: `SNAPSHOT_*` bits.
+        pub flags: u32,
+        /// In: how much room there is for the mapping behind the struct, 0 if it is not wanted. Out: how many bytes it has.
+        pub mapping_bytes: u32,
+        /// Blocks in a zone.
+        pub zone_blocks: u32,
+        /// Blocks that are mapped.
+        pub mapped_blocks: u32,
+        /// Top-track blocks in use, first writes in flight included.
+        pub used_top_blocks: u32,
+        /// Writes that have begun and not ended.
+        pub writes_in_flight: u32,
+        /// The phase that the allocation in use has reached in the zone, 1 or more.
+        pub phase: u32,
+        /// Phases of the allocation in use, 1 for none.
+        pub phases: u32,
+        /// What the zone may be used for: 0: normal, 1: read-only, 2: offline.
+        pub condition: u32,
+        /// How many of `indicators` the kernel filled in.
+        pub indicator_count: u32,
+        /// The counters of the zone in the order of [`Stats::INDICATORS`].
+        pub indicators: [u64; INDICATORS],
+    }
+}
+
+impl ZoneSnapshot {
+    /// The counters.
+    pub const fn stats(&self) -> Stats {
+        Stats::from_values(self.indicators)
+    }
+}
+
+/// The mapping of a zone, as it follows a [`ZoneSnapshot`]. In native order:
+///
+/// * for each block of the zone, its place as 16 bits, without meaning unless it is mapped;
+/// * zeros up to a multiple of 8 bytes;
+/// * 64-bit words with a bit for each block, the lowest first: whether it is mapped;
+/// * the same for each place: whether it is in use. A place that is, and that no block is mapped to, is
+///   that of a first write in flight.
+#[derive(Clone, Copy, Debug)]
+pub struct Mapping<'a> {
+    places: &'a [u8],
+    mapped: &'a [u8],
+    used: &'a [u8],
+    blocks: u32,
+}
+
+impl<'a> Mapping<'a> {
+    /// Bytes of the places and what fills them up.
+    pub const fn table_bytes(zone_blocks: u32) -> usize {
+        // CAST: widens; a zone has at most 65536 blocks.
+        (zone_blocks as usize * size_of::<u16>()).next_multiple_of(size_of::<u64>())
+    }
+
+    /// Bytes of one set of bits.
+    pub const fn bits_bytes(zone_blocks: u32) -> usize {
+        // CAST: widens.
+        zone_blocks.div_ceil(u64::BITS) as usize * size_of::<u64>()
+    }
+
+    /// Bytes of all of it.
+    pub const fn bytes(zone_blocks: u32) -> usize {
+        Self::table_bytes(zone_blocks) + 2 * Self::bits_bytes(zone_blocks)
+    }
+
+    /// The mapping of a zone of so many blocks in `bytes`; `None` if that is not all of it.
+    pub fn new(zone_blocks: u32, bytes: &'a [u8]) -> Option<Self> {
+        if bytes.len() != Self::bytes(zone_blocks) {
+            return None;
+        }
+        let (places, bits) = bytes.split_at_checked(Self::table_bytes(zone_blocks))?;
+        let (mapped, used) = bits.split_at_checked(Self::bits_bytes(zone_blocks))?;
+        Some(Self {
+            places,
+            mapped,
+            used,
+            blocks: zone_blocks,
+        })
+    }
+
+    /// Where a block lies, if it is mapped.
+    pub fn lookup(&self, bo: Bo) -> Option<Nbo> {
+        // CAST: widens.
+        let at = bo.0 as usize * size_of::<u16>();
+        let place = self.places.get(at..)?.first_chunk()?;
+        self.bit(self.mapped, bo.0)
+            .then(|| Nbo(u16::from_ne_bytes(*place).into()))
+    }
+
+    /// Whether a place is in use.
+    pub fn is_used(&self, nbo: Nbo) -> bool {
+        self.bit(self.used, nbo.0)
+    }
+
+    fn bit(&self, bits: &[u8], number: u32) -> bool {
+        // CAST: widens.
+        let at = (number / u64::BITS) as usize * size_of::<u64>();
+        let word = bits.get(at..).and_then(|rest| rest.first_chunk());
+        number < self.blocks
+            && word.is_some_and(|word| u64::from_ne_bytes(*word) >> (number % u64::BITS) & 1 == 1)
     }
 }
 

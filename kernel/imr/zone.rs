@@ -222,6 +222,27 @@ impl<'a> Zone<'a> {
         bitmap::get(self.used, nbo.0)
     }
 
+    /// How many 64-bit words [`copy_mapping`](Self::copy_mapping) copies.
+    pub const fn mapping_words(geometry: &Geometry) -> usize {
+        2 * geometry.block_words()
+    }
+
+    /// Copies the table, and which blocks are mapped and which places in use, to slices of
+    /// [`table_len`](Self::table_len) and [`mapping_words`](Self::mapping_words) elements. Whether they
+    /// are of that length; else nothing is copied. Entries of blocks that are not mapped mean nothing.
+    pub fn copy_mapping(&self, table: &mut [u16], bits: &mut [u64]) -> bool {
+        let Some((mapped, used)) = bits.split_at_mut_checked(self.mapped.len()) else {
+            return false;
+        };
+        if table.len() != self.table.len() || used.len() != self.used.len() {
+            return false;
+        }
+        table.copy_from_slice(self.table);
+        mapped.copy_from_slice(self.mapped);
+        used.copy_from_slice(self.used);
+        true
+    }
+
     /// Whether a write to `bo` is in flight.
     #[inline]
     pub fn is_busy(&self, bo: Bo) -> bool {

@@ -7,13 +7,13 @@ use imrsim_core::{
     latency::{bound, bucket, Kind, BUCKETS},
     uapi::{
         decode, encode_reply, filter_lists, needs_privilege, size_of_cmd, Config, Errors, Header,
-        Latency, Message, Refusal, Request, ResetConfig, SettingValue, Statistics, Struct,
-        ZoneCondition, ZoneEntry, ZoneNumber, ZoneReport, ALL_ZONES, CLEAR_READ_ERROR,
-        CLEAR_WRITE_ERROR, FILTER_ALL, FILTER_FREE, FILTER_FULL, FILTER_NOT_FULL, FILTER_OFFLINE,
-        FILTER_READ_ONLY, INDICATORS, MAGIC, MAX_REPORT, MAX_SIZE, RESET_SETTINGS, RESET_ZONES,
-        SETTINGS, VERSION,
+        Latency, Mapping, Message, Refusal, Request, ResetConfig, SettingValue, Statistics, Struct,
+        ZoneCondition, ZoneEntry, ZoneNumber, ZoneReport, ZoneSnapshot, ALL_ZONES,
+        CLEAR_READ_ERROR, CLEAR_WRITE_ERROR, FILTER_ALL, FILTER_FREE, FILTER_FULL, FILTER_NOT_FULL,
+        FILTER_OFFLINE, FILTER_READ_ONLY, INDICATORS, MAGIC, MAX_REPORT, MAX_SIZE, RESET_SETTINGS,
+        RESET_ZONES, SETTINGS, VERSION,
     },
-    Condition, Settings, Stats,
+    Bo, Condition, Nbo, Settings, Stats,
 };
 use proptest::prelude::*;
 
@@ -69,6 +69,7 @@ fn the_numbers_are_those_of_the_documentation() {
                 struct_name(request.layout()),
                 match request {
                     Request::GetErrors => "nothing; to forget, CAP_SYS_ADMIN",
+                    Request::GetSnapshot => "nothing; with SNAPSHOT_QUIET, CAP_SYS_ADMIN",
                     _ if request.needs_privilege() => "CAP_SYS_ADMIN",
                     _ => "nothing",
                 }
@@ -101,6 +102,7 @@ fn the_numbers_stay() {
             0x4000_dc09,
             0xc000_dc0a,
             0xc000_dc0b,
+            0xc000_dc0c,
         ]
     );
 }
@@ -302,8 +304,9 @@ fn layout() {
         ResetConfig::MIN_SIZE,
         Errors::MIN_SIZE,
         Latency::MIN_SIZE,
+        ZoneSnapshot::MIN_SIZE,
     ];
-    assert_eq!(least, [80, 16, 152, 16, 1568, 24, 16, 64, 256]);
+    assert_eq!(least, [80, 16, 152, 16, 1568, 24, 16, 64, 256, 208]);
     assert_eq!(Statistics::SIZE, 48 + 8 * INDICATORS);
     let statistics = Statistics {
         zone: ALL_ZONES,
@@ -318,6 +321,36 @@ fn layout() {
     assert_eq!(statistics.stats().values(), statistics.indicators);
     assert_eq!(INDICATORS, Stats::default().values().len());
     assert_eq!(SETTINGS, Settings::DEFAULT.values().len());
+}
+
+/// The mapping behind a snapshot, as the documentation has it.
+#[test]
+fn a_mapping() {
+    for (blocks, bytes) in [
+        (1, 24),
+        (4, 24),
+        (5, 32),
+        (64, 144),
+        (65, 168),
+        (1 << 16, 147_456),
+    ] {
+        assert_eq!(Mapping::bytes(blocks), bytes);
+        assert!(Mapping::new(blocks, &vec![0; bytes]).is_some());
+        assert!(Mapping::new(blocks, &vec![0; bytes - 1]).is_none());
+        assert!(Mapping::new(blocks, &vec![0; bytes + 1]).is_none());
+    }
+    let mut bytes = Vec::new();
+    // 66 places and two to fill up; blocks 1 and 65 are mapped; places 64 and 3 are in use.
+    bytes.extend((0..66_u16).flat_map(|bo| (100 + bo).to_ne_bytes()));
+    bytes.extend([0xff; 4]);
+    for word in [1 << 1, 1 << 1 | 1 << 2, 1 << 3, 1] {
+        bytes.extend(u64::to_ne_bytes(word));
+    }
+    let mapping = Mapping::new(66, &bytes).expect("as many as documented");
+    let mapped: Vec<_> = (0..99).filter_map(|bo| mapping.lookup(Bo(bo))).collect();
+    assert_eq!(mapped, [Nbo(101), Nbo(165)]);
+    let used: Vec<_> = (0..99).filter(|nbo| mapping.is_used(Nbo(*nbo))).collect();
+    assert_eq!(used, [3, 64]);
 }
 
 /// The bytes of an entry, as the documentation has them.

@@ -7,12 +7,13 @@ use std::io;
 use imrsim_core::{
     latency,
     uapi::{
-        decode, encode_reply, filter_lists, Config, Errors, Latency, Message, Refusal,
+        decode, encode_reply, filter_lists, Config, Errors, Latency, Mapping, Message, Refusal,
         Request as Call, ResetConfig, SettingValue, Statistics, ZoneCondition, ZoneEntry,
-        ZoneNumber, ZoneReport, ALL_ZONES, CLEAR_READ_ERROR, CLEAR_WRITE_ERROR, FLAG_VOLATILE,
-        INDICATORS, MAX_REPORT, RESET_SETTINGS, RESET_ZONES, SETTINGS,
+        ZoneNumber, ZoneReport, ZoneSnapshot, ALL_ZONES, CLEAR_READ_ERROR, CLEAR_WRITE_ERROR,
+        FLAG_VOLATILE, INDICATORS, MAX_REPORT, RESET_SETTINGS, RESET_ZONES, SETTINGS,
+        SNAPSHOT_QUIET,
     },
-    Bo, Condition, Stats, BLOCK_SIZE,
+    Bo, Condition, Stats, Zone, BLOCK_SIZE,
 };
 
 use super::{Drive, Slot, BLOCK};
@@ -86,6 +87,7 @@ fn sent<M: Message>(buf: &[u8]) -> io::Result<M> {
 const EIO: i32 = 5;
 const ENXIO: i32 = 6;
 const EINVAL: i32 = 22;
+const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
 
 /// The requests that change something or take more than a look.
@@ -132,6 +134,47 @@ impl Drive {
         }
         reply.next = reply.next.min(zones);
         Ok(reply)
+    }
+
+    /// The answer's struct, and the mapping that follows it.
+    fn snapshot(&mut self, question: &ZoneSnapshot) -> io::Result<(ZoneSnapshot, Vec<u8>)> {
+        if question.flags & !SNAPSHOT_QUIET != 0 {
+            return Err(errno(EINVAL));
+        }
+        let geometry = self.geometry;
+        let condition = self.slot_mut(question.zone)?.condition;
+        let allocation = self.settings.strategy();
+        let zone_blocks = geometry.zone_blocks();
+        let mut reply = ZoneSnapshot {
+            // CAST: at most 160 KiB.
+            mapping_bytes: Mapping::bytes(zone_blocks) as u32,
+            zone_blocks,
+            phase: 1,
+            phases: self.settings.allocation(),
+            condition: condition.number(),
+            // CAST: a handful.
+            indicator_count: INDICATORS as u32,
+            indicators: self.zone_stats(question.zone).values(),
+            ..*question
+        };
+        let mut table = vec![0; Zone::table_len(&geometry)];
+        let mut bits = vec![0; Zone::mapping_words(&geometry)];
+        if let Some(zone) = self.view(question.zone) {
+            reply.mapped_blocks = zone.mapped_blocks();
+            reply.used_top_blocks = zone.used_tops();
+            reply.phase = zone.phase_reached(allocation);
+            zone.copy_mapping(&mut table, &mut bits);
+        }
+        if question.mapping_bytes == 0 {
+            return Ok((reply, Vec::new()));
+        }
+        if question.mapping_bytes < reply.mapping_bytes {
+            return Err(errno(ENOSPC));
+        }
+        let mut mapping: Vec<u8> = table.into_iter().flat_map(u16::to_ne_bytes).collect();
+        mapping.resize(Mapping::table_bytes(zone_blocks), 0);
+        mapping.extend(bits.into_iter().flat_map(u64::to_ne_bytes));
+        Ok((reply, mapping))
     }
 
     fn reset_zone(&mut self, zone: u64) -> io::Result<()> {
@@ -270,6 +313,16 @@ impl Transport for Drive {
                     ..Latency::default()
                 };
                 encode_reply(&reply, buf);
+            }
+            Call::GetSnapshot => {
+                let (head, room) = buf
+                    .split_at_mut_checked(ZoneSnapshot::SIZE)
+                    .ok_or(errno(EINVAL))?;
+                let (reply, mapping) = self.snapshot(&sent(head)?)?;
+                encode_reply(&reply, head);
+                if let Some(room) = room.get_mut(..mapping.len()) {
+                    room.copy_from_slice(&mapping);
+                }
             }
         }
         Ok(())

@@ -93,6 +93,7 @@ fn of_part(op: Op, part: &Part) -> Request {
         tail_partial: part.request.tail_partial,
         crosses_zone: part.goes_on,
         more: false,
+        zeros: false,
     }
 }
 
@@ -231,6 +232,7 @@ impl Drive {
             tail_partial: false,
             crosses_zone: false,
             more,
+            zeros: false,
         };
         let snapshot = || touched.snapshot(&geometry, zone);
         recorder.request(snapshot, zone, allocation, request)?;

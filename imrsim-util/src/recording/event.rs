@@ -37,6 +37,9 @@ pub struct Request {
     pub crosses_zone: bool,
     /// Whether another event counts it as a request, so that this one does not.
     pub more: bool,
+    /// Of a read: whether it finds nothing, be it that blocks have places, because their first writes
+    /// have not ended.
+    pub zeros: bool,
 }
 
 /// A read-modify-write: a run of bottom blocks, and the blocks over it that have to be saved.
@@ -93,6 +96,15 @@ pub enum Event {
         /// How many blocks.
         blocks: u32,
     },
+    /// The first write of these blocks has failed: they have no places any more.
+    Failed {
+        /// The first block.
+        bo: Bo,
+        /// How many blocks.
+        blocks: u32,
+    },
+    /// The zone's counters are set to zero.
+    CountersReset,
     /// Changes of mappings became durable, in whatever zones.
     Commit {
         /// How many.
@@ -119,6 +131,8 @@ const RMW_DONE: u8 = 6;
 const UNMAP: u8 = 7;
 const COMMIT: u8 = 8;
 const STRATEGY: u8 = 9;
+const FAILED: u8 = 10;
+const COUNTERS_RESET: u8 = 11;
 
 const KIND: u8 = 0x0f;
 const ZONE: u8 = 0x10;
@@ -143,9 +157,10 @@ impl Before {
                 it.head_partial,
                 it.tail_partial,
                 it.crosses_zone,
-                it.more, //
+                it.more,
+                it.zeros, //
             ],
-            _ => [false; 4],
+            _ => [false; 5],
         };
         let flags = (0..).zip(flags).map(|(bit, flag)| u8::from(flag) << bit);
         let flags: u8 = flags.sum();
@@ -171,7 +186,9 @@ impl Before {
 
     fn encode_body(&mut self, event: &Event, out: &mut Vec<u8>) {
         match *event {
-            Event::Request(Request { bo, blocks, .. }) | Event::Unmap { bo, blocks } => {
+            Event::Request(Request { bo, blocks, .. })
+            | Event::Unmap { bo, blocks }
+            | Event::Failed { bo, blocks } => {
                 self.put_bo(bo, out);
                 varint::put(out, blocks.into());
             }
@@ -191,6 +208,7 @@ impl Before {
                 }
             }
             Event::RmwDone { nbo } => self.put_nbo(nbo, out),
+            Event::CountersReset => {}
             Event::Commit { changes } => varint::put(out, changes),
             Event::Strategy(allocation) => varint::put(out, allocation.phases().into()),
         }
@@ -228,7 +246,7 @@ impl Before {
         }
         let flags = if head & FLAGS != 0 { bytes.byte()? } else { 0 };
         let kind = head & KIND;
-        if flags > 0x0f || (flags != 0 && kind > RESET) {
+        if flags > 0x1f || (flags != 0 && kind > RESET) {
             bail!("an event with unknown flags");
         }
         let most = geometry.zone_blocks();
@@ -249,6 +267,7 @@ impl Before {
                     tail_partial: flag(1),
                     crosses_zone: flag(2),
                     more: flag(3),
+                    zeros: flag(4),
                 })
             }
             ALLOC => {
@@ -265,6 +284,11 @@ impl Before {
                 let (bo, blocks) = self.run(most, bytes)?;
                 Event::Unmap { bo, blocks }
             }
+            FAILED => {
+                let (bo, blocks) = self.run(most, bytes)?;
+                Event::Failed { bo, blocks }
+            }
+            COUNTERS_RESET => Event::CountersReset,
             COMMIT => Event::Commit {
                 changes: bytes.number()?,
             },
@@ -321,6 +345,8 @@ fn kind(event: &Event) -> u8 {
         Event::Unmap { .. } => UNMAP,
         Event::Commit { .. } => COMMIT,
         Event::Strategy(_) => STRATEGY,
+        Event::Failed { .. } => FAILED,
+        Event::CountersReset => COUNTERS_RESET,
     }
 }
 

@@ -3,7 +3,10 @@
 //! A zone at one moment, without its data.
 
 use anyhow::{bail, Result};
-use imrsim_core::{Bo, Geometry, Nbo, Stats, TrackKind, Zone};
+use imrsim_core::{
+    uapi::{Mapping, ZoneSnapshot},
+    Bo, Geometry, Nbo, Stats, TrackKind, Zone,
+};
 
 use super::{
     bits::Bits,
@@ -54,6 +57,21 @@ impl Snapshot {
         it
     }
 
+    /// What a drive answers of a zone: the struct, and the mapping that follows it.
+    pub fn of_answer(geometry: &Geometry, answer: &ZoneSnapshot, mapping: &Mapping<'_>) -> Self {
+        let mut it = Self::new(geometry, answer.zone);
+        it.stats = answer.stats();
+        for block in 0..geometry.zone_blocks() {
+            if let Some(nbo) = mapping.lookup(Bo(block)) {
+                it.put(block, nbo.0);
+            }
+            if mapping.is_used(Nbo(block)) {
+                it.used.set(block, true);
+            }
+        }
+        it
+    }
+
     /// Where a block lies, if it is mapped.
     pub fn lookup(&self, bo: Bo) -> Option<Nbo> {
         // CAST: widens.
@@ -96,9 +114,20 @@ impl Snapshot {
             Event::RmwStart(rmw) => self.count_rmw(rmw)?,
             Event::Unmap { bo, blocks } => {
                 for i in 0..*blocks {
-                    self.unmap(bo.after(i));
+                    self.stats.unmapped_blocks += u64::from(self.unmap(bo.after(i)));
                 }
             }
+            Event::Failed { bo, blocks } => {
+                for i in 0..*blocks {
+                    if !self.unmap(bo.after(i)) {
+                        bail!(
+                            "the first write of block {} fails, but did not begin",
+                            bo.after(i)
+                        );
+                    }
+                }
+            }
+            Event::CountersReset => self.stats = Stats::default(),
             Event::RmwDone { .. } | Event::Commit { .. } | Event::Strategy(_) => {}
         }
         Ok(())
@@ -108,7 +137,9 @@ impl Snapshot {
         let blocks = u64::from(request.blocks);
         let counted = u64::from(!request.more);
         let edges = u64::from(request.head_partial) + u64::from(request.tail_partial);
-        let places = (0..request.blocks).filter_map(|i| self.lookup(request.bo.after(i)));
+        let places = (0..request.blocks)
+            .filter(|_| !request.zeros)
+            .filter_map(|i| self.lookup(request.bo.after(i)));
         let tops = |nbo: &Nbo| geometry.locate(*nbo).track.kind == TrackKind::Top;
         let (mut mapped, mut on_top) = (0, 0);
         for nbo in places {
@@ -167,9 +198,10 @@ impl Snapshot {
         Ok(())
     }
 
-    fn unmap(&mut self, bo: Bo) {
+    /// Takes a block's place away, if it has one.
+    fn unmap(&mut self, bo: Bo) -> bool {
         let Some(nbo) = self.lookup(bo) else {
-            return;
+            return false;
         };
         self.used.set(nbo.0, false);
         self.mapped.set(bo.0, false);
@@ -177,7 +209,7 @@ impl Snapshot {
         if let Some(entry) = self.table.get_mut(bo.0 as usize) {
             *entry = 0;
         }
-        self.stats.unmapped_blocks += 1;
+        true
     }
 
     /// Appends the snapshot.

@@ -43,6 +43,7 @@ impl Step {
         before: Option<&Moment>,
     ) -> Self {
         let touched = match request.op {
+            Op::Read if request.zeros => Vec::new(),
             Op::Read | Op::Write => places(before, request.bo, request.blocks),
             Op::Discard | Op::Reset => Vec::new(),
         };
@@ -165,7 +166,7 @@ pub fn play<R: Read>(
                 current = Some(Step::new(time, *request, strategy.take(), before));
             }
             Event::Strategy(allocation) => strategy = Some(*allocation),
-            Event::RmwDone { .. } | Event::Commit { .. } => {}
+            Event::RmwDone { .. } | Event::Commit { .. } | Event::CountersReset => {}
             Event::Alloc { nbo, blocks, .. } => {
                 if let Some(step) = &mut current {
                     step.taken.push((nbo.0, *blocks));
@@ -176,7 +177,7 @@ pub fn play<R: Read>(
                     step.rmws.push(*rmw);
                 }
             }
-            Event::Unmap { bo, blocks } => {
+            Event::Unmap { bo, blocks } | Event::Failed { bo, blocks } => {
                 if let Some(step) = &mut current {
                     step.freed.extend(places(before, *bo, *blocks));
                 }

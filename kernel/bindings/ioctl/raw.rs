@@ -32,10 +32,12 @@ pub const WRITABLE: Range<usize> = PAGE..6 * PAGE;
 /// The part of an [`Arena`] that can be read.
 pub const READ_ONLY: Range<usize> = 11 * PAGE..16 * PAGE;
 /// Bytes in an [`Arena`]. What is in neither part cannot be accessed.
-pub const ARENA: usize = 21 * PAGE;
+pub const ARENA: usize = 21 * PAGE + BEHIND;
 
 /// The most bytes that an ioctl number can announce.
 const MOST: usize = (1 << 14) - 1;
+/// What may follow a struct: the mapping of the largest zone there is, in whole pages.
+const BEHIND: usize = uapi::Mapping::bytes(1 << 16).next_multiple_of(PAGE);
 
 /// Memory to point to: parts that can be accessed, with parts between them that cannot.
 ///
@@ -134,7 +136,7 @@ impl Arena {
         argument: Argument,
     ) -> Result<(), Errno> {
         let address = match argument {
-            Argument::Arena(at) if at + MOST <= ARENA => {
+            Argument::Arena(at) if at + MOST + BEHIND <= ARENA => {
                 // CAST: an address as the number that the system call takes.
                 self.base.as_ptr() as usize + at
             }
@@ -146,10 +148,10 @@ impl Arena {
         // CAST: the type depends on the C library; the same 32 bits reach the kernel.
         #[allow(clippy::cast_lossless)]
         let number = number.0 as libc::Ioctl;
-        // SAFETY: The kernel accesses at most `MOST` bytes at the address, whatever the number says,
-        // and no others, as the structs of a `Number` hold no addresses. These bytes are in the
-        // mapping, which is exclusively borrowed and holds plain bytes, or they are where user space
-        // has nothing.
+        // SAFETY: The kernel accesses at most `MOST` bytes at the address, whatever the number says, at most
+        // `BEHIND` behind them, and no others, as the structs of a `Number` hold no addresses. These bytes
+        // are in the mapping, which is exclusively borrowed and holds plain bytes, or they are where user
+        // space has nothing.
         let result = unsafe { libc::ioctl(device.0.as_raw_fd(), number, address) };
         Errno::result(result).map(drop)
     }
@@ -165,14 +167,15 @@ impl Drop for Arena {
 /// Whether no program has memory there: below the least address that can be mapped, and from the
 /// middle of the address space on.
 fn is_foreign(address: u64) -> bool {
-    // x86-64 maps nothing above 2^47 for a program that does not ask for it.
+    // x86-64 maps nothing above 2^47 for a program that does not ask for it, and no program, nor a
+    // loader, has anything in the first 2^20 bytes, as far as one reaches from the first page.
     address < PAGE as u64 || address >= 1 << 47
 }
 
 /// What an ioctl's argument points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Argument {
-    /// The byte of an [`Arena`] with this number; at least 16 KiB before its end.
+    /// The byte of an [`Arena`] with this number, in its first 17 pages.
     Arena(usize),
     /// An address that no program has: below [`PAGE`], or 2^47 and above.
     Foreign(u64),
