@@ -333,15 +333,15 @@ fn explain(error: &io::Error, request: Request) -> String {
             "does not know this request: it is not an IMRSim device ('imrsim_util list' lists those \
              there are), or its module is older than this program"
         }
+        (Some(EPERM | EACCES), Request::GetSnapshot) => {
+            "can be stopped for a moment by root only: this needs CAP_SYS_ADMIN, try it with sudo"
+        }
         (Some(EPERM | EACCES), _) => {
             "can be changed by root only: this needs CAP_SYS_ADMIN, try it with sudo"
         }
         (Some(ENXIO), _) => "has no such zone ('imrsim_util zones count' says how many there are)",
         (Some(EAGAIN), _) => "is suspended: 'dmsetup resume' lets it go on",
         (Some(EINTR), _) => "was interrupted before anything was changed",
-        (Some(EPERM | EACCES), Request::GetSnapshot) => {
-            "can be stopped for a moment by root only: this needs CAP_SYS_ADMIN, try it with sudo"
-        }
         (Some(ENOMEM), _) => "had no memory for that: try again",
         (Some(EBUSY), _) => "is busy with another change: try again",
         (Some(EROFS), Request::ResetZone) => {
