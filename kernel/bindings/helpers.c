@@ -350,6 +350,11 @@ struct block_device *imrsim_md_bdev(struct mapped_device *md)
 	return dm_disk(md)->part0;
 }
 
+dev_t imrsim_md_dev(struct mapped_device *md)
+{
+	return disk_devt(dm_disk(md));
+}
+
 /* Whether another error may be logged: ten in five seconds. */
 bool imrsim_may_log(void)
 {

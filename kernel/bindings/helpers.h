@@ -14,6 +14,8 @@
 #include <linux/version.h>
 #include <linux/workqueue.h>
 
+struct mapped_device;
+
 struct workqueue_struct *imrsim_alloc_workqueue(const char *name);
 void imrsim_init_work(struct work_struct *work, work_func_t func);
 bool imrsim_queue_work(struct workqueue_struct *wq, struct work_struct *work);
@@ -94,6 +96,50 @@ bool imrsim_may_log(void);
 
 unsigned int imrsim_noio_save(void);
 void imrsim_noio_restore(unsigned int flags);
+
+/* What runs of requests do, in trace events. */
+enum imrsim_op {
+	IMRSIM_OP_READ,
+	IMRSIM_OP_WRITE,
+	IMRSIM_OP_DISCARD,
+	IMRSIM_OP_RESET,
+};
+
+/* A run of a request: nbo is -1 if it finds nothing, edges how many of its ends lie inside a block. */
+struct imrsim_run {
+	u32 bo;
+	s32 nbo;
+	u32 blocks;
+	enum imrsim_op op;
+	u32 edges;
+	bool more;
+	bool crosses;
+};
+
+/* A run of bottom blocks, and the top blocks first[i] + j for each bit j of mask[i] that are saved. */
+struct imrsim_rmw {
+	u32 nbo;
+	u32 blocks;
+	u32 first[2];
+	u64 mask[2];
+};
+
+extern int imrsim_trace_users;
+
+int imrsim_trace_on(void);
+void imrsim_trace_off(void);
+void imrsim_trace_map(dev_t dev, u64 zone, const struct imrsim_run *run);
+void imrsim_trace_alloc(dev_t dev, u64 zone, u32 bo, u32 nbo, u32 blocks);
+void imrsim_trace_alloc_failed(dev_t dev, u64 zone, u32 bo, u32 nbo, u32 blocks);
+void imrsim_trace_rmw_start(dev_t dev, u64 zone, const struct imrsim_rmw *rmw);
+void imrsim_trace_rmw_done(dev_t dev, u64 zone, u32 nbo, bool ok);
+void imrsim_trace_unmap(dev_t dev, u64 zone, u32 bo, u32 blocks);
+void imrsim_trace_counters_reset(dev_t dev, u64 zone);
+void imrsim_trace_snapshot(dev_t dev, u64 zone, u64 cookie);
+void imrsim_trace_commit(dev_t dev, u64 changes);
+void imrsim_trace_strategy(dev_t dev, u32 phases);
+
+dev_t imrsim_md_dev(struct mapped_device *md);
 
 bool imrsim_may_submit(void);
 bool imrsim_capable_sys_admin(void);

@@ -3,7 +3,9 @@
 //! The C side as bindgen sees it: device-mapper, bios and the functions of `helpers.c`.
 //!
 //! The kernel's own bindings crate leaves device-mapper out, so the module generates what it needs
-//! from `bindings_helper.h` at build time. Only [`crate::dm`] uses this.
+//! from `bindings_helper.h` at build time. Only [`crate::dm`] and [`trace`] use this.
+
+pub(crate) mod trace;
 
 #[allow(
     warnings,

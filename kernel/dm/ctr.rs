@@ -229,6 +229,13 @@ impl Ctr<'_> {
         }
     }
 
+    /// The mapped device's number: `dev_t`, as the kernel has it.
+    pub(crate) fn device_number(&mut self) -> u32 {
+        // SAFETY: The table of a target under construction is valid, and so is the device it belongs
+        // to, which has a disk.
+        unsafe { bindings::imrsim_md_dev(bindings::dm_table_get_md(self.ti().table)) }
+    }
+
     /// Opens the device that the next word names, with the mode of the table.
     pub(crate) fn open(
         &mut self,

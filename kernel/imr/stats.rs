@@ -115,6 +115,15 @@ pub struct Piece {
 }
 
 impl Piece {
+    /// A whole request, with so many ends inside a block.
+    pub const fn whole(unaligned_edges: u32) -> Self {
+        Self {
+            ends_request: true,
+            crosses_zone: false,
+            unaligned_edges,
+        }
+    }
+
     /// The first `blocks` blocks of `request`, which is what is left of a request in a zone.
     /// `more` says that somebody else carries on with that request in the same zone, and
     /// `crosses_zone` that it goes on in the next.

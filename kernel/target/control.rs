@@ -51,6 +51,9 @@ impl Imrsim {
 
     /// Puts settings to use, without making that durable.
     pub(super) fn use_settings(&self, settings: &Settings) {
+        if settings.allocation() != self.phases() {
+            self.trace.strategy(settings.allocation());
+        }
         for (to, value) in self.live.all().into_iter().zip(settings.values()) {
             to.store(value, Relaxed);
         }
@@ -158,6 +161,7 @@ pub(super) fn reset_counters(this: This<'_>, zone: Option<u64>) -> Result {
     for zone in this.range(zone)? {
         if let Some(mut slot) = this.zones.lock(zone) {
             slot.reset_counters();
+            this.trace.counters_reset(zone);
         }
     }
     if zone.is_none() {

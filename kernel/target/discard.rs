@@ -22,8 +22,9 @@ use super::{
     Imrsim, This,
 };
 use crate::{
+    bindings::trace::{Op, Run},
     dm::{Deferred, Device, Status},
-    imr::{Bo, DiscardPart},
+    imr::{Bo, DiscardPart, Piece},
 };
 
 /// Blocks that are unmapped at once under the zone's lock, so that the time is bounded.
@@ -100,25 +101,36 @@ fn begin(
         bio.end(Status::IO_ERROR);
         return None;
     }
+    if part.blocks != 0 && slot.gate.is_stopped() {
+        // Another discard has it, and will wake us.
+        discard.stage = DiscardStage::New;
+        slot.waiting.push(bio);
+        return None;
+    }
     let Some(data) = &mut slot.data else {
         // Nothing was ever written here.
         drop(slot);
         discard.advance(part);
         return Some(bio);
     };
-    if !core::mem::replace(&mut discard.counted, true) {
+    let counted = core::mem::replace(&mut discard.counted, true);
+    if !counted {
         data.stats.count_discard();
     }
+    this.trace.map(part.zone, || Run {
+        op: Op::Discard,
+        bo: part.bo,
+        nbo: None,
+        blocks: part.blocks,
+        piece: Piece {
+            ends_request: !counted,
+            ..Piece::default()
+        },
+    });
     if part.blocks == 0 {
         drop(slot);
         discard.advance(part);
         return Some(bio);
-    }
-    if slot.gate.is_stopped() {
-        // Another discard has it, and will wake us.
-        discard.stage = DiscardStage::New;
-        slot.waiting.push(bio);
-        return None;
     }
     slot.gate.set_stopped(true);
     discard.stage = DiscardStage::Draining;
@@ -165,6 +177,9 @@ pub(super) fn unmap_blocks(this: This<'_>, zone: u64, bo: Bo, blocks: u32) -> bo
         if let Some(data) = slot.as_mut().and_then(|slot| slot.data.as_mut()) {
             let more = data.unmap(&this.params.geometry, bo.after(done), count);
             freed = freed.saturating_add(more);
+            if more > 0 {
+                this.trace.unmap(zone, bo.after(done), count);
+            }
         }
     }
     if freed == 0 {

@@ -341,7 +341,7 @@ fn read(this: This<'_>, device: &Device, mut bio: Deferred<Imrsim>) -> Option<De
         slot.waiting.push(bio);
         return None;
     }
-    let run = slot.read(&this.params.geometry, &read.range.request(), |blocks| {
+    let run = slot.read(this, zone, &read.range.request(), |blocks| {
         read.piece(blocks)
     });
     if let (ReadRun::Mapped { .. }, Some(data)) = (run, &mut slot.data) {

@@ -7,7 +7,7 @@ use super::{
     control,
     failures::{Direction, Failure},
     reset::reset_zone,
-    Imrsim, This,
+    snapshot, Imrsim, This,
 };
 use crate::{
     dm::{may_administer, user_slice, zeros},
@@ -15,7 +15,7 @@ use crate::{
         latency::{self, Kind},
         uapi::{
             self, Config, Errors, Latency, Request, ResetConfig, SettingValue, Statistics,
-            ZoneCondition, ZoneNumber, ZoneReport, CLEAR_READ_ERROR, CLEAR_WRITE_ERROR,
+            ZoneCondition, ZoneNumber, ZoneReport, ZoneSnapshot, CLEAR_READ_ERROR, CLEAR_WRITE_ERROR,
             RESET_SETTINGS, RESET_ZONES,
         },
         Condition, Settings, BLOCK_SIZE,
@@ -109,6 +109,18 @@ fn dispatch(this: This<'_>, request: Request, size: usize, arg: usize) -> Result
             user_slice(arg, size).writer().write_slice(&buffer)?;
             // Only when the caller knows them.
             forget(this.get(), flags, &seen);
+            return Ok(());
+        }
+        Request::GetSnapshot => {
+            let question: ZoneSnapshot = decode(&buffer)?;
+            let taken = snapshot::take(this, &question)?;
+            uapi::encode_reply(&taken.reply, &mut buffer);
+            user_slice(arg, size).writer().write_slice(&buffer)?;
+            if question.mapping_bytes != 0 {
+                let behind = arg.checked_add(size).ok_or(EFAULT)?;
+                // CAST: widens.
+                taken.copy_mapping(user_slice(behind, taken.reply.mapping_bytes as usize))?;
+            }
             return Ok(());
         }
         Request::GetLatency => {

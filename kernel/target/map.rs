@@ -109,7 +109,7 @@ fn read_block(this: This<'_>, bio: &mut MapBio<'_, Imrsim>) -> Option<u64> {
     let nbo = slot
         .data
         .as_mut()?
-        .read_block(&this.params.geometry, single.bo, single.edges)?;
+        .read_block(this, single.zone, single.bo, single.edges)?;
     drop(slot);
     *bio.per_bio() = PerBio::Reading(single.zone);
     Some(single.target(this, nbo))
@@ -127,7 +127,7 @@ fn write_block(this: This<'_>, bio: &mut MapBio<'_, Imrsim>) -> Option<u64> {
     let placed = slot
         .data
         .as_mut()?
-        .start_block(this, single.bo, single.edges)?;
+        .start_block(this, single.zone, single.bo, single.edges)?;
     drop(slot);
     *bio.per_bio() = PerBio::WritingBlock(single.zone, placed);
     Some(single.target(this, placed.nbo))
@@ -175,7 +175,7 @@ fn read_run<'a>(this: This<'_>, device: &'a Device, mut bio: MapBio<'a, Imrsim>)
         slot.waiting.push(bio);
         return mapped;
     }
-    let run = slot.read(&this.params.geometry, &range.request(), |blocks| {
+    let run = slot.read(this, zone, &range.request(), |blocks| {
         range.piece(blocks, false)
     });
     if let (ReadRun::Mapped { .. }, Some(data)) = (run, &mut slot.data) {
@@ -271,7 +271,9 @@ fn write_run<'a>(this: This<'_>, device: &'a Device, mut bio: MapBio<'a, Imrsim>
         };
     let started = match queued {
         true => None,
-        false => data.start(this, &request, |blocks| range.piece(blocks, false)),
+        false => data.start(this, range.zone, &request, |blocks| {
+            range.piece(blocks, false)
+        }),
     };
     let Some(plan) = started else {
         return wait(this, guard, bio, range);

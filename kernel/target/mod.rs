@@ -27,13 +27,16 @@ mod ioctl;
 mod map;
 mod message;
 mod params;
+mod quiet;
 mod reserve;
 mod reset;
+mod snapshot;
 mod store;
 mod write;
 mod zones;
 
 use crate::{
+    bindings::trace::Trace,
     dm::{
         Args, BioSet, Context, Ctr, CtrError, Deferred, Device, DeviceId, Ioctl, MapBio, Mapped,
         Op, QueueLimits, Status, StatusKind, Target, TargetRef, ThreadContext, Workqueue, Writer,
@@ -63,6 +66,7 @@ pub(crate) struct Imrsim {
     device: DeviceId,
     /// The mapped device's number, such as `252:0`.
     name: CString,
+    trace: Trace,
     /// The settings in use: allowed values.
     live: imr::Each<Atomic<u32>>,
     zones: Zones,
@@ -168,6 +172,7 @@ impl Target for Imrsim {
         let no_memory = |_| CtrError::new(ENOMEM, c"Out of memory");
         let zones = Zones::new(layout.zones()).map_err(no_memory)?;
         let name = CString::try_from_fmt(fmt!("{}", cx.device_name())).map_err(no_memory)?;
+        let trace = Trace::new(cx.device_number());
         let threads = CString::try_from_fmt(fmt!("imrsim/{}", &*name)).map_err(no_memory)?;
         let workqueue = Workqueue::new(&threads).map_err(no_memory)?;
         let live = params.settings.values();
@@ -185,6 +190,7 @@ impl Target for Imrsim {
                 },
                 failures <- Failures::new(),
                 name,
+                trace,
                 params,
                 layout,
                 device,

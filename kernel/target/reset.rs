@@ -5,28 +5,16 @@
 
 use super::{
     discard::{let_zone_go, unmap_blocks},
-    execute::load_zone_now,
+    quiet::{get_zone, pause, wait_until_quiet, Stop},
     store::{self, Mode},
+    zones::Slot,
     Imrsim, This,
 };
-use crate::imr::{Bo, Cause};
-use kernel::{
-    current,
-    prelude::*,
-    time::{delay::fsleep, Delta}, //
+use crate::{
+    bindings::trace::{Op, Run},
+    imr::{Bo, Cause, Piece},
 };
-
-/// What a zone makes of an attempt to stop it.
-enum Attempt {
-    /// It is stopped, and ours.
-    Stopped,
-    /// Nothing was ever written there.
-    Untouched,
-    /// Its table has to be loaded, by us.
-    Load,
-    /// Somebody else stops or loads it.
-    Busy,
-}
+use kernel::prelude::*;
 
 /// Unmaps all blocks of a zone; that is durable when this returns. Sleeps.
 ///
@@ -36,52 +24,26 @@ enum Attempt {
 /// or the device has failed; `EAGAIN` if the device is suspended; `EINTR` if a signal comes before
 /// anything was done.
 pub(super) fn reset_zone(this: This<'_>, zone: u64) -> Result {
-    loop {
+    let check = |slot: &Slot| {
         this.ensure_writable()?;
-        match stop(this, zone)? {
-            Attempt::Stopped => break,
-            Attempt::Untouched => return Ok(()),
-            Attempt::Load => {
-                let device = this.device(this.device).ok_or(ENODEV)?;
-                load_zone_now(this, device, zone).map_err(|status| status.to_error())?;
-            }
-            Attempt::Busy => pause()?,
+        match slot.gate.refuses_writes() {
+            None => Ok(()),
+            Some(Cause::ReadOnlyZone) => Err(EROFS),
+            Some(_) => Err(EIO),
         }
+    };
+    if !get_zone(this, zone, Stop::Yes, check)? {
+        return Ok(());
     }
     let result = unmap_when_quiet(this, zone);
     let_zone_go(this, zone);
     result
 }
 
-fn stop(this: This<'_>, zone: u64) -> Result<Attempt> {
-    let mut slot = this.zones.lock(zone).ok_or(ENXIO)?;
-    match slot.gate.refuses_writes() {
-        None => {}
-        Some(Cause::ReadOnlyZone) => return Err(EROFS),
-        Some(_) => return Err(EIO),
-    }
-    if slot.needs_loading() {
-        return Ok(match core::mem::replace(&mut slot.allocating, true) {
-            true => Attempt::Busy,
-            false => Attempt::Load,
-        });
-    }
-    if slot.data.is_none() {
-        return Ok(Attempt::Untouched);
-    }
-    if slot.gate.is_stopped() {
-        return Ok(Attempt::Busy);
-    }
-    slot.gate.set_stopped(true);
-    Ok(Attempt::Stopped)
-}
-
 /// Unmaps the blocks when nothing is in flight in the zone, which is stopped, and waits until that is
 /// durable.
 fn unmap_when_quiet(this: This<'_>, zone: u64) -> Result {
-    while !is_quiet(this, zone) {
-        pause()?;
-    }
+    wait_until_quiet(this, zone)?;
     // Last of all: what cannot become durable must not be unmapped in memory, either.
     loop {
         this.ensure_writable()?;
@@ -91,7 +53,6 @@ fn unmap_when_quiet(this: This<'_>, zone: u64) -> Result {
         pause()?;
     }
     let blocks = this.params.geometry.zone_blocks();
-    let unmapped = unmap_blocks(this, zone, Bo(0), blocks);
     if let Some(data) = this
         .zones
         .lock(zone)
@@ -99,25 +60,18 @@ fn unmap_when_quiet(this: This<'_>, zone: u64) -> Result {
         .and_then(|slot| slot.data.as_mut())
     {
         data.stats.count_reset();
+        this.trace.map(zone, || Run {
+            op: Op::Reset,
+            bo: Bo(0),
+            nbo: None,
+            blocks,
+            piece: Piece::whole(0),
+        });
     }
+    let unmapped = unmap_blocks(this, zone, Bo(0), blocks);
     if unmapped {
         store::commit(this)?;
     }
-    Ok(())
-}
-
-fn is_quiet(this: This<'_>, zone: u64) -> bool {
-    let slot = this.zones.lock(zone);
-    let data = slot.as_ref().and_then(|slot| slot.data.as_ref());
-    data.is_none_or(|data| data.is_quiet())
-}
-
-/// Waits a moment, unless the process is to be interrupted.
-fn pause() -> Result {
-    if current!().signal_pending() {
-        return Err(EINTR);
-    }
-    fsleep(Delta::from_millis(1));
     Ok(())
 }
 

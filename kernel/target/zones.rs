@@ -10,6 +10,7 @@ use super::{
     Imrsim, This,
 };
 use crate::{
+    bindings::trace::Run,
     dm::{
         new_spinlock_irq, without_io, zeros, BioQueue, Pick, SpinLockIrq, SpinLockIrqGuard,
         WithWords,
@@ -246,24 +247,30 @@ impl Slot {
     /// The zone does not need loading.
     pub(super) fn read(
         &mut self,
-        geometry: &Geometry,
+        this: This<'_>,
+        zone: u64,
         request: &Request,
         piece: impl FnOnce(u32) -> Piece,
     ) -> ReadRun {
         let Some(data) = &mut self.data else {
-            self.count_early(request.blocks, piece(request.blocks));
-            return ReadRun::Zeros {
+            let piece = piece(request.blocks);
+            self.count_early(request.blocks, piece);
+            let run = ReadRun::Zeros {
                 blocks: request.blocks,
             };
+            this.trace.map(zone, || Run::read(request.bo, &run, piece));
+            return run;
         };
-        let run = match data.zone(geometry) {
+        let run = match data.zone(&this.params.geometry) {
             Some(zone) => zone.read(request.bo, request.blocks),
             None => ReadRun::Zeros {
                 blocks: request.blocks,
             },
         };
         let (ReadRun::Mapped { blocks, .. } | ReadRun::Zeros { blocks }) = run;
-        data.stats.count_read(&run, piece(blocks));
+        let piece = piece(blocks);
+        data.stats.count_read(&run, piece);
+        this.trace.map(zone, || Run::read(request.bo, &run, piece));
         run
     }
 
@@ -297,7 +304,8 @@ impl Slot {
             let blocked = earlier.iter().any(|claim| claim.overlaps(&write.claim));
             if !blocked {
                 let request = write.range.request();
-                write.plan = data.start(this, &request, |blocks| write.piece(blocks));
+                let zone = write.range.zone;
+                write.plan = data.start(this, zone, &request, |blocks| write.piece(blocks));
                 if write.plan.is_some() {
                     write.stage = Stage::Planned;
                     return Pick::Take;
@@ -500,6 +508,7 @@ impl ZoneData {
     pub(super) fn start(
         &mut self,
         this: This<'_>,
+        number: u64,
         request: &Request,
         piece: impl FnOnce(u32) -> Piece,
     ) -> Option<Plan> {
@@ -511,13 +520,16 @@ impl ZoneData {
             zone.finish(&plan, false);
             return None;
         }
-        self.stats.count_write(&plan, piece(plan.blocks));
+        let piece = piece(plan.blocks);
+        self.stats.count_write(&plan, piece);
+        this.trace.write(number, || plan, piece);
         Some(plan)
     }
 
     /// Ends what [`ZoneData::start`] began, and records it if it changes the mapping.
     #[inline(never)]
     pub(super) fn finish(&mut self, this: This<'_>, zone: u64, plan: &Plan, ok: bool) {
+        this.trace.written(zone, || *plan, ok);
         if let Some(mut zone) = self.zone(&this.params.geometry) {
             zone.finish(plan, ok);
         }
@@ -529,16 +541,32 @@ impl ZoneData {
     /// Where a block lies that is to be read, if it is there. Counts the read, and that it is on its
     /// way.
     #[inline(always)]
-    pub(super) fn read_block(&mut self, geometry: &Geometry, bo: Bo, edges: u32) -> Option<Nbo> {
-        let nbo = self.zone(geometry)?.lookup(bo)?;
+    pub(super) fn read_block(
+        &mut self,
+        this: This<'_>,
+        zone: u64,
+        bo: Bo,
+        edges: u32,
+    ) -> Option<Nbo> {
+        let nbo = self.zone(&this.params.geometry)?.lookup(bo)?;
         self.stats.count_block_read(edges);
+        this.trace.map(zone, || {
+            let run = ReadRun::Mapped { nbo, blocks: 1 };
+            Run::read(bo, &run, Piece::whole(edges))
+        });
         self.begin_read();
         Some(nbo)
     }
 
     /// The short way for a write of a single block, if it is one: starts and counts it.
     #[inline(always)]
-    pub(super) fn start_block(&mut self, this: This<'_>, bo: Bo, edges: u32) -> Option<Placed> {
+    pub(super) fn start_block(
+        &mut self,
+        this: This<'_>,
+        number: u64,
+        bo: Bo,
+        edges: u32,
+    ) -> Option<Placed> {
         let mut zone = self.zone(&this.params.geometry)?;
         let placed = match zone.start_update(bo) {
             Some(placed) => placed,
@@ -553,12 +581,15 @@ impl ZoneData {
             None => return None,
         };
         self.stats.count_block(&placed, edges);
+        this.trace
+            .write(number, || placed.plan(), Piece::whole(edges));
         Some(placed)
     }
 
     /// Ends what [`ZoneData::start_block`] began.
     #[inline(always)]
     pub(super) fn finish_block(&mut self, this: This<'_>, zone: u64, placed: &Placed, ok: bool) {
+        this.trace.written(zone, || placed.plan(), ok);
         if placed.first && !ok {
             self.undo(this, placed);
             this.store.cancel();

@@ -104,6 +104,7 @@ impl Keeper {
             let journal = cx.store().journal.lock();
             (journal.durable(), journal.added())
         };
+        let first = next;
         let settings = cx.this.settings();
         let mut config =
             (settings != self.superblock.settings).then_some(Record::Config { settings });
@@ -118,6 +119,9 @@ impl Keeper {
             self.superblock.settings = settings;
             next = written;
             self.free(cx, next);
+        }
+        if wrote {
+            cx.this.trace.commit(next.wrapping_sub(first));
         }
         Ok((wrote, position.unwrap_or(Position::start_of(self.head))))
     }

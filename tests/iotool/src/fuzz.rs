@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use imrsim_core::settings::Settings;
-use imrsim_core::uapi::{self, Config, Request, SettingValue, ZoneReport};
+use imrsim_core::uapi::{self, Config, Mapping, Request, SettingValue, ZoneReport};
 use imrsim_ioctl::raw::{
     flag, Arena, Argument, BlockDevice, Control, DmCommand, Errno, Number, WRITABLE,
 };
@@ -389,16 +389,20 @@ impl<'a> Fuzzer<'a> {
             None => Number::BLOCK.contains(&number.bits()),
         };
         let mut answer = Vec::new();
-        if let (Argument::Arena(at), true, Ok(())) = (argument, answers, result) {
+        // A snapshot may be followed by more than there is room for.
+        let partly = request == Some(Request::GetSnapshot) && result == Err(Errno::EFAULT);
+        if let (Argument::Arena(at), true, true) = (argument, answers, partly || result.is_ok()) {
             if WRITABLE.contains(&at) {
                 let at = at - WRITABLE.start;
                 // The ioctls of blocks do not all say how much they write: a number.
-                let end = self
-                    .shadow
-                    .len()
-                    .min(at + if request.is_some() { size } else { 16 });
-                answer = self.arena.writable()[at..end].to_vec();
-                self.shadow[at..end].copy_from_slice(&answer);
+                let struct_bytes = if request.is_some() { size } else { 16 };
+                let behind = match request {
+                    Some(Request::GetSnapshot) => Mapping::bytes(self.shared.drive.zone_blocks()),
+                    _ => 0,
+                };
+                let end = self.shadow.len().min(at + struct_bytes + behind);
+                self.shadow[at..end].copy_from_slice(&self.arena.writable()[at..end]);
+                answer = self.shadow[at..end.min(at + struct_bytes)].to_vec();
             }
         }
         if let Some(at) = self
@@ -448,6 +452,11 @@ impl<'a> Fuzzer<'a> {
                 Errno::EAGAIN,
                 Errno::EROFS,
                 Errno::EIO,
+                // Only for a snapshot with too little room.
+                match request {
+                    Request::GetSnapshot => Errno::ENOSPC,
+                    _ => Errno::EIO,
+                },
             ],
             self.shared,
         )?;
@@ -457,6 +466,13 @@ impl<'a> Fuzzer<'a> {
         }
         if request.needs_privilege() && !self.shared.privileged && result.is_ok() {
             return Err("it ended well without the right to".to_owned());
+        }
+        let quiet = request == Request::GetSnapshot
+            && bytes
+                .get(24)
+                .is_some_and(|flags| u32::from(*flags) & uapi::SNAPSHOT_QUIET != 0);
+        if quiet && !self.shared.privileged && result.is_ok() {
+            return Err("it stopped a zone without the right to".to_owned());
         }
         if result.is_ok() && request.replies() {
             check_answer(request, &answer, size)?;

@@ -4,8 +4,8 @@
 
 use imrsim_core::latency::Kind;
 use imrsim_core::settings::{Settings, MAX_DELAY};
-use imrsim_core::uapi::{self, Request};
-use imrsim_core::Condition;
+use imrsim_core::uapi::{self, Mapping, Request};
+use imrsim_core::{Condition, BLOCK_SIZE};
 use imrsim_ioctl::raw::{Argument, Number, ARENA, PAGE, READ_ONLY, WRITABLE};
 
 use crate::content::Random;
@@ -30,6 +30,11 @@ impl Drive {
     /// Zones that may be damaged.
     pub(super) fn spare_zones(&self) -> u64 {
         self.zones - u64::from(self.keep)
+    }
+
+    /// Blocks in a zone.
+    pub(super) fn zone_blocks(&self) -> u32 {
+        (self.zone_bytes / u64::from(BLOCK_SIZE)) as u32
     }
 
     /// Whether this is the zone to keep, or all of them.
@@ -104,6 +109,10 @@ fn member(random: &mut Random, name: &str, drive: &Drive) -> u64 {
         "count" => one_of(random, &[1, 2, 64, 1000]),
         "filter" => random.below(6),
         "flags" => random.below(4),
+        "mapping_bytes" => {
+            let bytes = Mapping::bytes(drive.zone_blocks()) as u64;
+            one_of(random, &[0, 8, bytes - 1, bytes, bytes + 8])
+        }
         _ => 0,
     }
 }
