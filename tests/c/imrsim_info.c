@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -155,6 +156,57 @@ static int show_latency(const struct imrsim_config *config)
 	return 0;
 }
 
+static unsigned int count_bits(const unsigned char *bytes, size_t len)
+{
+	unsigned int count = 0;
+	size_t i;
+
+	for (i = 0; i < 8 * len; i++)
+		count += bytes[i / 8] >> i % 8 & 1;
+	return count;
+}
+
+/* The mapping of a zone follows the struct: places, and bits of what is mapped and of what is used. */
+static int show_snapshot(__u64 zone)
+{
+	struct imrsim_zone_snapshot *snapshot, question;
+	const unsigned char *mapped;
+	size_t table, bits;
+	int failed;
+
+	BEGIN(question);
+	question.zone = zone;
+	if (ask(IMRSIM_GET_SNAPSHOT, "GET_SNAPSHOT", &question))
+		return -1;
+	snapshot = malloc(sizeof(question) + question.mapping_bytes);
+	if (!snapshot)
+		return -1;
+	BEGIN(*snapshot);
+	snapshot->zone = zone;
+	snapshot->mapping_bytes = question.mapping_bytes;
+	failed = ask(IMRSIM_GET_SNAPSHOT, "GET_SNAPSHOT", snapshot);
+	if (!failed) {
+		table = (2 * (size_t)snapshot->zone_blocks + 7) / 8 * 8;
+		bits = (snapshot->zone_blocks + 63) / 64 * 8;
+		mapped = (const unsigned char *)(snapshot + 1) + table;
+		printf("snapshot_%llu mapped %u and %u, used %u\n", (unsigned long long)zone,
+		       snapshot->mapped_blocks, count_bits(mapped, bits), count_bits(mapped + bits, bits));
+	}
+	free(snapshot);
+	return failed;
+}
+
+static int show_snapshots(const struct imrsim_config *config)
+{
+	__u64 zone;
+
+	for (zone = 0; zone < config->zones; zone++) {
+		if (show_snapshot(zone))
+			return -1;
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct imrsim_config config;
@@ -170,7 +222,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	failed = show_config(&config) || show_settings(&config) || show_statistics() || show_zones(&config) ||
-		 show_errors() || show_latency(&config);
+		 show_errors() || show_latency(&config) || show_snapshots(&config);
 	close(device);
 	return failed ? 1 : 0;
 }

@@ -452,12 +452,12 @@ test_nobody() {
     chmod 644 /dev/mapper/t
     before="$(dmsetup status t) $(message t settings) $(conditions t)"
     for words in GET_CONFIG 'GET_STATISTICS zone=0' "GET_STATISTICS zone=$ALL" 'GET_SETTING setting=1' 'REPORT_ZONES count=64' \
-        'GET_ERRORS' 'GET_LATENCY kind=2'; do
+        'GET_ERRORS' 'GET_LATENCY kind=2' 'GET_SNAPSHOT zone=1 mapping_bytes=2304'; do
         check nobody iotool ask /dev/mapper/t $words
     done
     for words in 'SET_SETTING setting=0 value=3' 'SET_SETTING setting=1 value=5' 'RESET_STATISTICS zone=0' "RESET_STATISTICS zone=$ALL" \
         'RESET_ZONE zone=0' 'RESET_ZONE zone=9' 'SET_CONDITION zone=0 condition=2' "SET_CONDITION zone=$ALL condition=0" \
-        'RESET_CONFIG what=1' 'RESET_CONFIG what=3' 'GET_ERRORS flags=1' 'GET_ERRORS flags=3' 'SET_SETTING setting=99 value=0'; do
+        'RESET_CONFIG what=1' 'RESET_CONFIG what=3' 'GET_ERRORS flags=1' 'GET_ERRORS flags=3' 'SET_SETTING setting=99 value=0' 'GET_SNAPSHOT zone=1 flags=1'; do
         errno 1 nobody iotool ask /dev/mapper/t $words
     done
     # Rights to the node are not what counts.

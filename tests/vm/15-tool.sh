@@ -299,5 +299,7 @@ test_the_program_in_c() {
     same 'written' "$(value indicator_4)" "$(stat t host_write_blocks)"
     says '^zone_1 .*10'
     says '^zone_2 .*offline'
+    says '^snapshot_0 mapped 0 and 0, used 0$'
+    says '^snapshot_1 mapped 10 and 10, used 10$'
     imr_remove t
 }

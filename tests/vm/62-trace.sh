@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Trace events and snapshots of zones: by hand for cases a reader can check, and recordings of drives under load, whose
+# events have to lead to the very state the drive is in.
+# shellcheck shell=sh
+
+TRACING=/sys/kernel/tracing
+
+# trace_on [EVENT...]: skips the test where the kernel has no trace events.
+trace_on() {
+    [ -d $TRACING/events/imrsim ] || skip 'this kernel has no trace events'
+    echo >$TRACING/trace
+    echo 1 >$TRACING/events/imrsim/enable
+}
+trace_off() { echo 0 >$TRACING/events/imrsim/enable; }
+
+# traced: the events since trace_on, with their fields but for drive and number.
+traced() {
+    quiet
+    sed -n 's/.*: \([a-z_]*\): dev=[0-9:]* seq=[0-9]* /\1 /p' $TRACING/trace
+}
+
+# traces WORD... : runs a command while events are on; 'expected' follows on stdin, without commits: they come when they
+# come.
+traces() {
+    trace_on
+    "$@"
+    trace_off
+    cat >/tmp/expected
+    traced | grep -v ^commit >/tmp/found || :
+    diff /tmp/expected /tmp/found >/tmp/output || fail "other events than expected: $(cat /tmp/output)"
+}
+
+# In zones of 8 groups with tops of 57 blocks and bottoms of 71, group g begins at place 128 g; its bottom at 128 g + 57.
+test_events_by_hand() {
+    local t=/dev/mapper/t
+    imr t /dev/ram0 2 $SMALL phases 2
+    # First writes go to the bottom tracks, one behind another: block 5 is the first, so it lies at the first place.
+    traces iotool fill $t --at 40 --count 8 <<'END'
+map zone=0 op=write bo=5 nbo=57 blocks=1 edges=0 more=0 crosses=0
+alloc zone=0 bo=5 nbo=57 blocks=1
+END
+    # A part of block 5: an update; block 6 is new, and its rest is zeros.
+    traces iotool fill $t --at 46 --count 4 --request 4 <<'END'
+map zone=0 op=write bo=5 nbo=57 blocks=1 edges=1 more=1 crosses=0
+map zone=0 op=write bo=6 nbo=58 blocks=1 edges=1 more=0 crosses=0
+alloc zone=0 bo=6 nbo=58 blocks=1
+END
+    # Reads: of what is there, and of what is not, over the end of the zone of 8,192 sectors.
+    traces iotool expect $t --byte 0xa5 --at 41 --count 6 <<'END'
+map zone=0 op=read bo=5 nbo=57 blocks=1 edges=2 more=0 crosses=0
+END
+    traces iotool expect $t --byte 0 --at 8184 --count 16 --request 16 <<'END'
+map zone=0 op=read bo=1023 nbo=-1 blocks=1 edges=0 more=0 crosses=1
+map zone=1 op=read bo=0 nbo=-1 blocks=1 edges=0 more=0 crosses=0
+END
+    traces message t allocation 3 <<'END'
+strategy phases=3
+END
+    message t allocation 2
+    # All blocks; then the first place of a bottom track lies under the first blocks of the tops 0 and 1.
+    iotool fill $t --count 8192 --request 8
+    traces iotool fill $t --at 40 --count 8 <<'END'
+map zone=0 op=write bo=5 nbo=57 blocks=1 edges=0 more=0 crosses=0
+rmw_start zone=0 nbo=57 blocks=1 first0=0 mask0=0x1 first1=128 mask1=0x1
+rmw_done zone=0 nbo=57 ok=1
+END
+    # 7 / 71 * 57 = 5.6, 9 / 71 * 57 = 7.2: block 9 was written to the 9th place; under tops 6 and 7 of both sides.
+    traces blkdiscard -o $((6 * 4096)) -l 8192 $t <<'END'
+map zone=0 op=discard bo=6 nbo=-1 blocks=2 edges=0 more=0 crosses=0
+unmap zone=0 bo=6 blocks=2
+END
+    traces message t reset_statistics 0 <<'END'
+counters_reset zone=0
+END
+    traces message t reset_zone 0 <<'END'
+map zone=0 op=reset bo=0 nbo=-1 blocks=1024 edges=0 more=0 crosses=0
+unmap zone=0 bo=0 blocks=1024
+END
+    # A zone to which nothing was written has nothing to unmap, and no table: what is asked of it is seen all the same.
+    traces iotool ask $t GET_SNAPSHOT zone=1 cookie=12345 <<'END'
+snapshot zone=1 cookie=12345
+END
+    # Nothing, while nobody listens.
+    echo >$TRACING/trace
+    iotool fill $t --count 80
+    same 'the number of events that nobody listens to' "$(traced | wc -l)" 0
+}
+
+test_commits() {
+    imr t /dev/ram0 1 $SMALL
+    trace_on
+    iotool fill /dev/mapper/t --count 80 --request 8
+    iotool flush /dev/mapper/t
+    trace_off
+    same 'changes that became durable' "$(traced | sed -n 's/^commit changes=//p' | awk '{ n += $1 } END { print n }')" 10
+}
+
+# What each kind of failure looks like.
+test_events_of_failures() {
+    local t=/dev/mapper/t behind
+    dm_create below "0 $(blockdev --getsz /dev/ram0) linear /dev/ram0 0"
+    behind=$(($(blockdev --getsz /dev/ram0) - 8192))
+    imr t /dev/mapper/below 1 $SMALL
+    iotool fill $t --count 8192 --request 8
+    message t reset_zone 0
+    iotool fill $t --count $((1000 * 8)) --request 8
+    trace_on
+    # The metadata, behind the zone, stay.
+    swap_table below "0 8192 error
+8192 $behind linear /dev/ram0 8192"
+    expect_fail iotool fill $t --at 8160 --count 8
+    expect_fail iotool fill $t --at 0 --count 8
+    swap_table below "0 $(blockdev --getsz /dev/ram0) linear /dev/ram0 0"
+    trace_off
+    traced | grep -v ^commit >/tmp/found
+    # The last top track has 57 places from 896 on; 568 bottom and 432 top blocks are taken.
+    cat >/tmp/expected <<'END'
+map zone=0 op=write bo=1020 nbo=929 blocks=1 edges=0 more=0 crosses=0
+alloc zone=0 bo=1020 nbo=929 blocks=1
+alloc_failed zone=0 bo=1020 nbo=929 blocks=1
+map zone=0 op=write bo=0 nbo=57 blocks=1 edges=0 more=0 crosses=0
+rmw_start zone=0 nbo=57 blocks=1 first0=0 mask0=0x1 first1=128 mask1=0x1
+rmw_done zone=0 nbo=57 ok=0
+END
+    diff /tmp/expected /tmp/found >/tmp/output || fail "other events than expected: $(cat /tmp/output)"
+    imr_remove t below
+}
+
+# The ioctl: what it refuses, and that a quiet one has a moment in which nothing is in flight.
+test_snapshots() {
+    local t=/dev/mapper/t load
+    slow s /dev/ram0 2
+    imr t /dev/mapper/s 2 $SMALL
+    iotool fill $t --count 8192 --request 2048
+    for words in 'zone=2' 'zone=18446744073709551615'; do refused 6 $words; done
+    refused 22 zone=0 flags=2
+    refused 28 zone=0 mapping_bytes=2303
+    refused 28 zone=0 mapping_bytes=1
+    check iotool ask $t GET_SNAPSHOT zone=0 mapping_bytes=2304
+    check iotool ask $t GET_SNAPSHOT zone=0 mapping_bytes=4096 flags=1
+    dmsetup suspend --noudevsync t
+    refused 11 zone=0
+    dmsetup resume --noudevsync t
+    # Its table is on the device below now.
+    same 'mapped after a resume' "$(ask_snapshot 'zone=0' mapped_blocks)" 1024
+    fio --name=load --filename=$t --rw=randwrite --bs=4k --iodepth=16 --ioengine=libaio --direct=1 --size=4M --time_based \
+        --runtime=60 >/tmp/fio 2>&1 &
+    load=$!
+    for _ in $(seq 50); do
+        [ "$(ask_snapshot 'zone=0' writes_in_flight)" = 0 ] || break
+        sleep 0.1
+    done
+    for _ in $(seq "$(scaled 50)"); do
+        same 'writes in flight of a quiet zone' "$(ask_snapshot 'zone=0 flags=1' writes_in_flight)" 0
+    done
+    [ "$(ask_snapshot 'zone=0' writes_in_flight)" != 0 ] || fail 'nothing was in flight all the time'
+    kill -INT $load
+    wait $load || :
+    grep -q 'err= 0' /tmp/fio || fail "fio failed: $(cat /tmp/fio)"
+    imr_remove t s
+}
+
+# refused ERROR FIELD=NUMBER...
+refused() {
+    local number=$1 rc=0
+    shift
+    iotool ask /dev/mapper/t GET_SNAPSHOT "$@" >/tmp/output 2>&1 || rc=$?
+    [ $rc = 3 ] && grep -q "(os error $number)" /tmp/output || fail "expected error $number, got $rc: $(cat /tmp/output): $*"
+}
+
+# ask_snapshot FIELDS NAME: a number of the answer.
+ask_snapshot() {
+    quiet
+    # shellcheck disable=SC2086
+    iotool ask /dev/mapper/t GET_SNAPSHOT $1 | sed -n "s/^$2[= ]*//p"
+}
