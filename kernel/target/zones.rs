@@ -589,8 +589,8 @@ impl ZoneData {
     /// Ends what [`ZoneData::start_block`] began.
     #[inline(always)]
     pub(super) fn finish_block(&mut self, this: This<'_>, zone: u64, placed: &Placed, ok: bool) {
-        this.trace.written(zone, || placed.plan(), ok);
         if placed.first && !ok {
+            this.trace.written(zone, || placed.plan(), false);
             self.undo(this, placed);
             this.store.cancel();
             return;
