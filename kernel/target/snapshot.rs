@@ -51,6 +51,7 @@ impl Snapshot {
 pub(super) fn take(this: This<'_>, question: &ZoneSnapshot) -> Result<Snapshot> {
     let ZoneSnapshot {
         zone,
+        cookie,
         flags,
         mapping_bytes,
         ..
@@ -71,9 +72,12 @@ pub(super) fn take(this: This<'_>, question: &ZoneSnapshot) -> Result<Snapshot> 
     // The lock is held for no longer than it takes to copy: all memory comes before.
     let mut snapshot = Snapshot {
         reply: ZoneSnapshot {
+            zone,
+            cookie,
+            flags,
             mapping_bytes: needed,
             zone_blocks: geometry.zone_blocks(),
-            ..*question
+            ..ZoneSnapshot::default()
         },
         table: zeros(Zone::table_len(geometry))?,
         bits: zeros(Zone::mapping_words(geometry))?,

@@ -155,7 +155,10 @@ impl Drive {
             // CAST: a handful.
             indicator_count: INDICATORS as u32,
             indicators: self.zone_stats(question.zone).values(),
-            ..*question
+            zone: question.zone,
+            cookie: question.cookie,
+            flags: question.flags,
+            ..ZoneSnapshot::default()
         };
         let mut table = vec![0; Zone::table_len(&geometry)];
         let mut bits = vec![0; Zone::mapping_words(&geometry)];
