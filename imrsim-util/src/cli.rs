@@ -5,6 +5,7 @@
 mod devices;
 mod drives;
 mod generate;
+mod record;
 mod replay;
 mod show;
 mod simulate;
@@ -116,6 +117,9 @@ enum Named {
     /// Run traces on simulated drives
     #[command(after_help = simulate::after_help())]
     Simulate(simulate::SimulateArgs),
+    /// Record what a drive does, block by block
+    #[command(after_help = record::AFTER_HELP)]
+    Record(record::RecordArgs),
     /// Show a recording of a drive, as a page or a picture
     #[command(after_help = show::AFTER_HELP)]
     Show(show::ShowArgs),
@@ -252,6 +256,7 @@ fn dispatch(args: &[OsString], out: &mut dyn Write, err: &mut dyn Write) -> Resu
         Named::Check(args) => return check::run(&args, out),
         Named::Dump(args) => return dump::run(&args, out),
         Named::Simulate(args) => args.run(out, err)?,
+        Named::Record(args) => args.run(out, err)?,
         Named::Show(args) => args.run(out)?,
         Named::Replay(args) => args.run(out, err)?,
         Named::Generate(args) => args.run(Cli::command(), out)?,

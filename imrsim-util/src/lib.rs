@@ -11,7 +11,8 @@
 //! * [`drives`] makes, lists and removes drives of the kernel by its [`mapper`];
 //! * [`drive`] is the simulated drive, [`simulate`] feeds it from a trace, [`prefill`] fills it before;
 //! * [`recording`] writes down what a drive does, block by block, and plays it; [`show`]
-//!   makes pages and pictures of that;
+//!   makes pages and pictures of that; [`record`] makes one of a drive of the kernel, whose events
+//!   [`tracefs`] reads;
 //! * [`replay`] runs a trace on a drive of the kernel with fio, and compares;
 //! * [`trace`] reads, converts and generates traces;
 //! * [`size`] computes table lines;
@@ -38,6 +39,7 @@ pub mod metadata;
 pub mod number;
 pub mod prefill;
 pub mod prometheus;
+pub mod record;
 pub mod recording;
 pub mod replay;
 pub mod report;
@@ -48,5 +50,6 @@ pub mod show;
 pub mod simulate;
 pub mod size;
 pub mod trace;
+pub mod tracefs;
 pub mod watch;
 pub mod zones;

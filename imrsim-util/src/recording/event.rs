@@ -119,6 +119,31 @@ impl Event {
     pub fn is_of_drive(&self) -> bool {
         matches!(self, Self::Commit { .. } | Self::Strategy(_))
     }
+
+    /// Whether it names only blocks that a zone has. Others cannot be read again.
+    pub fn fits(&self, geometry: &Geometry) -> bool {
+        let most = geometry.zone_blocks();
+        let run = |first: u32, blocks: u32| {
+            let end = first.checked_add(blocks);
+            end.is_some_and(|end| end <= most)
+        };
+        match self {
+            Self::Request(Request { bo, blocks, .. })
+            | Self::Unmap { bo, blocks }
+            | Self::Failed { bo, blocks } => run(bo.0, *blocks),
+            Self::Alloc { bo, nbo, blocks } => {
+                *blocks > 0 && run(bo.0, *blocks) && run(nbo.0, *blocks)
+            }
+            Self::RmwStart(Rmw { nbo, blocks, tops }) => {
+                let tops = tops.iter().filter(|top| top.mask != 0);
+                let mut lengths =
+                    tops.map(|top| (top.first.0, u64::BITS - top.mask.leading_zeros()));
+                *blocks > 0 && run(nbo.0, *blocks) && lengths.all(|(first, len)| run(first, len))
+            }
+            Self::RmwDone { nbo } => nbo.0 < most,
+            Self::CountersReset | Self::Commit { .. } | Self::Strategy(_) => true,
+        }
+    }
 }
 
 const READ: u8 = 0;

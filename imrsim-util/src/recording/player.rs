@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, io::Read, ops::ControlFlow};
 
 use anyhow::{bail, Context, Result};
-use imrsim_core::Allocation;
+use imrsim_core::{Allocation, Geometry};
 
 use super::{Event, Item, Reader, Rmw, Snapshot};
 
@@ -16,6 +16,35 @@ pub struct Moment {
     pub snapshot: Snapshot,
     /// The read-modify-writes that have begun and not ended.
     pub rewriting: Vec<Rmw>,
+}
+
+impl Moment {
+    /// A zone in which no rewrite is under way.
+    pub fn new(snapshot: Snapshot) -> Self {
+        Self {
+            snapshot,
+            rewriting: Vec::new(),
+        }
+    }
+
+    /// Makes of it what an event makes of the zone. Events of the whole drive change nothing.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot have happened. Then only a part of it is done.
+    pub fn apply(&mut self, geometry: &Geometry, event: &Event) -> Result<()> {
+        self.snapshot.apply(geometry, event)?;
+        match event {
+            Event::RmwStart(rmw) => self.rewriting.push(*rmw),
+            Event::RmwDone { nbo } => {
+                let of = self.rewriting.iter().position(|rmw| rmw.nbo == *nbo);
+                self.rewriting
+                    .swap_remove(of.context("a rewrite ends that did not begin")?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 /// Plays a recording and checks it: what the events make of the zones has to be what was recorded at
@@ -62,11 +91,7 @@ impl<R: Read> Player<R> {
         while let Some(item) = self.reader.next_item()? {
             match item {
                 Item::Start(snapshot) if self.plays(snapshot.zone) => {
-                    let moment = Moment {
-                        snapshot,
-                        rewriting: Vec::new(),
-                    };
-                    self.moments.insert(moment.snapshot.zone, moment);
+                    self.moments.insert(snapshot.zone, Moment::new(snapshot));
                 }
                 Item::Final(snapshot) => {
                     let moment = self.moments.get(&snapshot.zone);
@@ -106,17 +131,6 @@ impl<R: Read> Player<R> {
         let Some(moment) = self.moments.get_mut(&zone).filter(|_| !event.is_of_drive()) else {
             return Ok(());
         };
-        moment.snapshot.apply(geometry, event)?;
-        match event {
-            Event::RmwStart(rmw) => moment.rewriting.push(*rmw),
-            Event::RmwDone { nbo } => {
-                let of = moment.rewriting.iter().position(|rmw| rmw.nbo == *nbo);
-                moment
-                    .rewriting
-                    .swap_remove(of.context("a rewrite ends that did not begin")?);
-            }
-            _ => {}
-        }
-        Ok(())
+        moment.apply(geometry, event)
     }
 }

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! `record`: a recording of a drive of the kernel.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File, Permissions},
+    io::{self, BufWriter, Write},
+    os::unix::{fs::PermissionsExt, process::ExitStatusExt},
+    path::{Path, PathBuf},
+    process::{self, Child, Command, ExitStatus, Stdio},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{bail, ensure, Context, Result};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use nix::{
+    sys::signal::{kill, Signal},
+    unistd::Pid,
+};
+use serde::Serialize;
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    flag,
+};
+use tempfile::NamedTempFile;
+
+use crate::{
+    device::Device,
+    exit::usage,
+    number::{parse_count, parse_duration, parse_size, Bytes},
+    record::{self, Control, Next, Options, Summary},
+    report,
+    tracefs::{self, Stream, Tracefs},
+};
+
+/// How often one looks whether a command has ended.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The least that is worth calling a buffer, and the most that the kernel can be told in KiB.
+const BUFFER: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 40;
+
+pub(super) const AFTER_HELP: &str =
+    "What the drive does while this runs, or while COMMAND does, is read from the kernel's trace events, block by \
+    block;\n'imrsim_util show' shows it. Ctrl-C, SIGTERM, --for and the end of COMMAND complete the recording; a second \
+    Ctrl-C\ngives it up. It is checked against the drive, and there is a file only if nothing is missing in it.\n\
+    All zones can be recorded of drives with up to 1024. For a moment at the beginning and at the end, requests to\n\
+    a zone wait. This needs root.\n\n\
+    Examples:\n  \
+    imrsim_util record /dev/mapper/imrsim --zone 0 -o run.imrtrace -- fio job.fio\n  \
+    imrsim_util record /dev/mapper/imrsim -o run.imrtrace --for 10s\n  \
+    imrsim_util show --html run.imrtrace -o run.html";
+
+#[derive(Debug, Args)]
+pub(super) struct RecordArgs {
+    /// The drive
+    #[arg(value_name = "DEV")]
+    device: PathBuf,
+    /// The recording to write
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Record only this zone [default: all in which something happens]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    zone: Option<u64>,
+    /// End after so long: 10s, 5m
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(conflicts_with = "command")]
+    duration: Option<Duration>,
+    /// Room for events that were not read yet, for each processor
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = parse_size)]
+    buffer: u64,
+    /// Print a summary as JSON; what COMMAND prints goes to standard error
+    #[arg(long)]
+    json: bool,
+    /// Where the kernel's trace files are [default: /sys/kernel/tracing]
+    #[arg(long, value_name = "DIR", hide = true)]
+    tracefs: Option<PathBuf>,
+    /// A command to run meanwhile
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+#[derive(Serialize)]
+struct Json {
+    #[serde(flatten)]
+    summary: Summary,
+    bytes: u64,
+    interrupted: bool,
+}
+
+impl RecordArgs {
+    pub(super) fn run(&self, out: &mut dyn Write, err: &mut dyn Write) -> Result<()> {
+        if !BUFFER.contains(&self.buffer) {
+            let (least, most) = (Bytes(*BUFFER.start()), Bytes(*BUFFER.end()));
+            return Err(usage(format!("--buffer is {least} to {most}")));
+        }
+        let path = target(&self.output)?;
+        let mut device = Device::open(&self.device)?;
+        record::zones(&device.config()?, self.zone)?;
+        let dev = tracefs::dev_of(&self.device)?;
+        let tracefs = Tracefs::find(self.tracefs.as_deref())?;
+        let file = beside(&path)?;
+        // From here on, signals are no longer the end of the program, so that nothing stays behind of it.
+        let mut running = Running::new(self)?;
+        let instance = tracefs.instance(&format!("imrsim-{}", process::id()))?;
+        instance.collect(dev, self.zone, self.buffer)?;
+        let mut stream = Stream::new(instance.pipe()?);
+        let to = BufWriter::with_capacity(
+            1 << 17,
+            Named {
+                path: &path,
+                file: file.as_file().try_clone()?,
+            },
+        );
+        let options = Options::new(dev, self.zone);
+        let done = record::record(&mut device, &mut stream, &options, &mut running, to);
+        running.bar.finish_and_clear();
+        let (summary, to) = match done {
+            Ok(done) => done,
+            Err(error) => {
+                if running.command_runs() {
+                    writeln!(err, "error: {error:#}; waiting for the command to end")?;
+                    running.wait()?;
+                }
+                return Err(error);
+            }
+        };
+        drop(to);
+        let bytes = file.as_file().metadata()?.len();
+        file.persist(&path)
+            .map_err(|error| error.error)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        drop(stream);
+        if let Err(error) = instance.remove() {
+            writeln!(err, "warning: {error:#}")?;
+        }
+        let status = running.wait()?;
+
+        let Summary {
+            events,
+            requests,
+            rewrites,
+            zones,
+            seconds,
+            lost,
+        } = summary;
+        writeln!(
+            err,
+            "{}: {}, {events} events in {seconds:.1} s: {requests} requests, {rewrites} rewrites, in {zones} zones; \
+             {lost} lost",
+            self.output.display(),
+            Bytes(bytes)
+        )?;
+        if self.json {
+            let interrupted = running.interrupted;
+            report::json(
+                &Json {
+                    summary,
+                    bytes,
+                    interrupted,
+                },
+                out,
+            )?;
+            out.flush()?;
+        }
+        match status.filter(|status| !status.success() && !running.interrupted) {
+            Some(status) => bail!("the command has failed ({}); it is recorded", shown(status)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn shown(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => status.to_string(),
+    }
+}
+
+/// The file to write, which may be there and then is a regular one.
+fn target(path: &Path) -> Result<PathBuf> {
+    let shown = path.display();
+    if path == Path::new("-") {
+        return Err(usage("a recording needs a file: use -o FILE"));
+    }
+    match path.metadata() {
+        Ok(metadata) if metadata.is_file() => {
+            fs::canonicalize(path).with_context(|| format!("cannot write {shown}"))
+        }
+        Ok(_) => bail!("{shown} is something else than a file"),
+        Err(_) => Ok(path.to_owned()),
+    }
+}
+
+/// A file in the same folder, which is gone if it does not get its place in the end.
+fn beside(path: &Path) -> Result<NamedTempFile> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    tempfile::Builder::new()
+        .prefix(&name)
+        // As any new file; the umask takes its part of it.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A file whose errors have its name.
+struct Named<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl Write for Named<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes).map_err(|error| {
+            let text = format!("cannot write {}: {error}", self.path.display());
+            io::Error::new(error.kind(), text)
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Says how long the recording goes on.
+struct Running<'a> {
+    command: &'a [OsString],
+    json: bool,
+    duration: Option<Duration>,
+    signals: [(Signal, Arc<AtomicBool>); 2],
+    interrupted: bool,
+    began: Option<Instant>,
+    child: Option<Child>,
+    /// Of the command, when it has ended.
+    status: Option<ExitStatus>,
+    bar: ProgressBar,
+}
+
+impl<'a> Running<'a> {
+    fn new(args: &'a RecordArgs) -> Result<Self> {
+        let signals =
+            [(Signal::SIGINT, SIGINT), (Signal::SIGTERM, SIGTERM)].map(|(signal, number)| {
+                let came = Arc::new(AtomicBool::new(false));
+                flag::register(number, Arc::clone(&came)).map(|_| (signal, came))
+            });
+        let [int, term] = signals;
+        // A command has the terminal for itself.
+        let bar = match args.command.is_empty() {
+            true => ProgressBar::new_spinner(),
+            false => ProgressBar::hidden(),
+        };
+        let style = ProgressStyle::with_template("{spinner} {msg} (Ctrl-C ends it)");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        Ok(Self {
+            command: &args.command,
+            json: args.json,
+            duration: args.duration,
+            signals: [int?, term?],
+            interrupted: false,
+            began: None,
+            child: None,
+            status: None,
+            bar,
+        })
+    }
+
+    fn command_runs(&mut self) -> bool {
+        self.child.is_some() && self.status.is_none()
+    }
+
+    /// A signal that has come since this was last asked.
+    fn signal(&mut self) -> Option<Signal> {
+        let came = self
+            .signals
+            .iter()
+            .filter(|(_, came)| came.swap(false, Ordering::Relaxed));
+        came.map(|(signal, _)| *signal).last()
+    }
+
+    /// The same. The command hears of it: of SIGINT by the terminal, of SIGTERM by us.
+    fn heard(&mut self) -> bool {
+        let signal = self.signal();
+        if let (Some(Signal::SIGTERM), Some(child), None) = (signal, &self.child, self.status) {
+            if let Ok(id) = i32::try_from(child.id()) {
+                // It may have ended by now.
+                let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
+            }
+        }
+        signal.is_some()
+    }
+
+    /// Looks whether the command has ended.
+    fn has_ended(&mut self) -> Result<bool> {
+        if let (Some(child), None) = (&mut self.child, self.status) {
+            self.status = child.try_wait().context("cannot wait for the command")?;
+        }
+        Ok(self.status.is_some())
+    }
+
+    /// Waits for the command, if there is one.
+    fn wait(&mut self) -> Result<Option<ExitStatus>> {
+        while self.child.is_some() && !self.has_ended()? {
+            if self.heard() {
+                ensure!(
+                    !self.interrupted,
+                    "interrupted while the command still runs"
+                );
+                self.interrupted = true;
+            }
+            thread::sleep(TICK);
+        }
+        Ok(self.status)
+    }
+}
+
+impl Control for Running<'_> {
+    fn begun(&mut self) -> Result<()> {
+        self.began = Some(Instant::now());
+        let Some((program, args)) = self.command.split_first() else {
+            return Ok(());
+        };
+        let mut command = Command::new(program);
+        command.args(args);
+        if self.json {
+            command.stdout(Stdio::from(io::stderr()));
+        }
+        let child = command
+            .spawn()
+            .with_context(|| format!("cannot run {}", program.to_string_lossy()))?;
+        self.child = Some(child);
+        Ok(())
+    }
+
+    fn next(&mut self, summary: &Summary) -> Result<Next> {
+        if self.heard() {
+            if self.interrupted {
+                return Ok(Next::Abort);
+            }
+            self.interrupted = true;
+        }
+        if !self.bar.is_hidden() {
+            let Summary { events, zones, .. } = summary;
+            self.bar
+                .set_message(format!("{events} events in {zones} zones"));
+            self.bar.tick();
+        }
+        let is_over = || {
+            let passed = self.began.map(|began| began.elapsed());
+            self.duration
+                .zip(passed)
+                .is_some_and(|(whole, passed)| passed >= whole)
+        };
+        Ok(match self.interrupted || is_over() || self.has_ended()? {
+            true => Next::Finish,
+            false => Next::GoOn,
+        })
+    }
+}
