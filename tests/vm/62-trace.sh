@@ -174,3 +174,114 @@ ask_snapshot() {
     # shellcheck disable=SC2086
     iotool ask /dev/mapper/t GET_SNAPSHOT $1 | sed -n "s/^$2[= ]*//p"
 }
+
+# recorded OUTPUT WORD...: records the drive t while a command runs. The recorder has compared what the events make of the
+# zones with the drive; 'show' does it again, from the file alone.
+recorded() {
+    local file=$1
+    shift
+    [ -d $TRACING/events/imrsim ] || skip 'this kernel has no trace events'
+    check imrsim_util record /dev/mapper/t -o "$file" "$@"
+    cp /tmp/output /tmp/recorded
+    cat /tmp/recorded
+    check imrsim_util show --svg "$file" -o /tmp/picture.svg
+}
+
+# Four threads write and read pieces of blocks and discard, all over three zones, at the same time.
+test_record_everything() { # limit 60
+    imr t /dev/ram0 3 $SMALL
+    recorded /tmp/all -- iotool model /dev/mapper/t --threads 4 --requests "$(scaled 1500)" --discards 30 --flushes 20 --longest 64
+    # It goes on where it was: zones with something in them, and another strategy.
+    message t allocation 3
+    # Reads and writes at random, over what has places and what has not.
+    recorded /tmp/zone --zone 1 -- fio --name=load --filename=/dev/mapper/t --rw=randrw --bsrange=4k-48k --iodepth=32 --ioengine=libaio \
+        --direct=1 --size=12M --io_size="$(scaled 24)M" --output=/tmp/fio
+    # The tables have to be loaded first.
+    imr_remove t
+    imr_create t /dev/ram0 3 $SMALL
+    recorded /tmp/loaded -- fio --name=load --filename=/dev/mapper/t --rw=randwrite --bs=4k --iodepth=32 --ioengine=libaio \
+        --direct=1 --size=12M --io_size="$(scaled 16)M" --output=/tmp/fio
+    imr_remove t
+}
+
+# What is done besides reading and writing, until the recorder is told to end.
+test_record_the_rest() {
+    local recorder t=/dev/mapper/t
+    [ -d $TRACING/events/imrsim ] || skip 'this kernel has no trace events'
+    imr t /dev/ram0 3 $SMALL
+    iotool fill $t --count 20000 --request 8
+    imrsim_util record $t -o /tmp/rest >/tmp/recorder 2>&1 &
+    recorder=$!
+    for _ in $(seq 100); do
+        ! ls -d $TRACING/instances/imrsim-* >/dev/null 2>&1 || break
+        sleep 0.1
+    done
+    sleep 1
+    blkdiscard -o 8192 -l 6291456 $t
+    message t reset_zone 2
+    message t reset_statistics
+    message t allocation 3
+    iotool fill $t --at 16000 --count 4096 --request 64
+    kill -INT $recorder
+    wait $recorder || fail "the recorder failed: $(cat /tmp/recorder)"
+    check imrsim_util show --svg /tmp/rest -o /tmp/picture.svg
+    grep -q '3-phase' /tmp/picture.svg || fail 'the picture does not show the new allocation'
+    same 'instances that are left' "$(ls $TRACING/instances)" ''
+    imr_remove t
+}
+
+# First writes and rewrites that fail now and then, for real: the device below is there for 1 s of 2.
+test_record_failures() { # limit 60
+    imr t /dev/ram0 1 $SMALL
+    imr_remove t
+    # The metadata never fail.
+    dm_create below "0 8192 flakey /dev/ram0 0 1 1
+8192 $(($(blockdev --getsz /dev/ram0) - 8192)) linear /dev/ram0 8192"
+    imr_create t /dev/mapper/below 1 $SMALL
+    recorded /tmp/failures -- iotool model /dev/mapper/t --threads 4 --seconds 5 --requests 10000000 --errors 1 --reads 30 --discards 20 --longest 32
+    grep -q ' [1-9][0-9]* failed' /tmp/recorded || fail "nothing has failed: $(cat /tmp/recorded)"
+    imr_remove t below
+}
+
+# Events that come faster than they are read are lost, and then there is no recording.
+test_record_loses() {
+    local recorder rc=0
+    [ -d $TRACING/events/imrsim ] || skip 'this kernel has no trace events'
+    imr t /dev/ram0 1 $SMALL
+    imrsim_util record /dev/mapper/t --buffer 64k -o /tmp/lost >/tmp/recorder 2>&1 &
+    recorder=$!
+    for _ in $(seq 100); do
+        ! ls -d $TRACING/instances/imrsim-* >/dev/null 2>&1 || break
+        sleep 0.1
+    done
+    sleep 1
+    kill -STOP $recorder
+    for _ in 1 2 3; do iotool fill /dev/mapper/t --count 8192 --request 8; done
+    kill -CONT $recorder
+    sleep 0.5
+    kill -INT $recorder 2>/dev/null || :
+    wait $recorder || rc=$?
+    same 'exit code' $rc 1
+    grep -q 'lost' /tmp/recorder && grep -q -e '--buffer' /tmp/recorder || fail "it says: $(cat /tmp/recorder)"
+    [ ! -e /tmp/lost ] || fail 'there is a recording'
+    same 'instances that are left' "$(ls $TRACING/instances)" ''
+    imr_remove t
+}
+
+test_record_refuses() {
+    [ -d $TRACING/events/imrsim ] || skip 'this kernel has no trace events'
+    imr t /dev/ram0 2 $SMALL
+    chmod 644 /dev/mapper/t
+    expect_fail nobody imrsim_util record /dev/mapper/t -o /tmp/refused -- true
+    grep -q root /tmp/output || fail "nobody is told: $(cat /tmp/output)"
+    expect_fail imrsim_util record /dev/mapper/t --zone 2 -o /tmp/refused -- true
+    expect_fail imrsim_util record /dev/ram1 -o /tmp/refused -- true
+    expect_fail imrsim_util record /dev/mapper/t -o /nowhere/refused -- true
+    expect_fail imrsim_util record /dev/mapper/t -o /tmp/refused -- /nowhere/program
+    [ ! -e /tmp/refused ] || fail 'there is a recording'
+    same 'instances that are left' "$(ls $TRACING/instances)" ''
+    # What the command ends with is passed on; what was recorded is kept.
+    expect_fail imrsim_util record /dev/mapper/t -o /tmp/kept -- sh -c 'iotool fill /dev/mapper/t --count 80; exit 3'
+    check imrsim_util show --svg /tmp/kept -o /tmp/picture.svg
+    imr_remove t
+}
