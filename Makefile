@@ -38,6 +38,10 @@ bench: setup release util ## what a request costs, beside dm-linear, and metadat
 experiments: setup ## the experiments of the IMRSim paper about writes: docs/experiments.md
 	@scripts/experiments
 
+.PHONY: figures
+figures: setup release util ## the pictures of the README, from a drive in a VM: docs/figures
+	@scripts/figures
+
 .PHONY: setup
 setup: ## packages, Rust sources, bindgen and the kernel source
 	@scripts/setup

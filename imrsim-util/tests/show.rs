@@ -73,6 +73,13 @@ fn a_moment_is_that_after_a_request() {
     );
     assert_eq!(rewrite.lines().filter(|text| *text == "1, 3").count(), 2);
     assert_eq!(shown(At::Share(1.0)), shown(At::Request(99)));
+    assert_eq!(shown(At::Used(1.0)), full);
+    assert_eq!(shown(At::Rewrite(0.5)), rewrite);
+    let never = Moment::of(&path, &first, At::Rewrite(0.0)).unwrap_err();
+    assert!(
+        never.to_string().ends_with("zone 0 never comes to that"),
+        "{never}"
+    );
 }
 
 #[test]

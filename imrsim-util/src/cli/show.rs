@@ -51,8 +51,9 @@ pub(super) struct ShowArgs {
     /// The zone [default: the one with most requests]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     zone: Option<u64>,
-    /// The moment: after so many requests to the zone, or after such a share of them [default: 100%]
-    #[arg(long, value_name = "REQUEST|PERCENT", conflicts_with = "html")]
+    /// The moment: after so many requests to the zone (1234) or such a share of them (50%); when so much of the
+    /// zone is in use (used=30%), or rewrites from there on (rewrite=70%) [default: 100%]
+    #[arg(long, value_name = "MOMENT", conflicts_with = "html")]
     at: Option<At>,
     /// Width of the picture in pixels
     #[arg(

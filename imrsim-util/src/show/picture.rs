@@ -4,7 +4,7 @@
 
 use std::{ops::ControlFlow, path::Path, str::FromStr};
 
-use anyhow::{Context, Result};
+use anyhow::{bail, Context, Result};
 use imrsim_core::{Allocation, Geometry, Location, Nbo, Strategy, Track, TrackKind, Waf};
 
 use super::{
@@ -20,19 +20,63 @@ pub enum At {
     Request(u64),
     /// After such a share of them, 0 to 1.
     Share(f64),
+    /// After the first request with which such a share of the zone's places is in use, 0 to 1.
+    Used(f64),
+    /// After the first request that rewrites from there on.
+    Rewrite(f64),
 }
 
 impl FromStr for At {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is neither a number of requests nor 0% to 100%");
-        match text.strip_suffix('%') {
-            Some(percent) => match percent.parse::<f64>() {
-                Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(Self::Share(percent / 100.0)),
-                _ => Err(wrong()),
-            },
+        let wrong = || {
+            format!("'{text}' is no moment: 1234 (requests), 50% (of them), used=30% or rewrite=70% (of the zone)")
+        };
+        let (of, number) = match text.split_once('=') {
+            None => (Self::Share as fn(f64) -> Self, text),
+            Some(("used", number)) => (Self::Used as fn(f64) -> Self, number),
+            Some(("rewrite", number)) => (Self::Rewrite as fn(f64) -> Self, number),
+            Some(_) => return Err(wrong()),
+        };
+        match number.strip_suffix('%').map(str::parse::<f64>) {
+            Some(Ok(percent)) if (0.0..=100.0).contains(&percent) => Ok(of(percent / 100.0)),
+            Some(_) => Err(wrong()),
             None => text.parse().map(Self::Request).map_err(|_| wrong()),
+        }
+    }
+}
+
+impl At {
+    /// The moment of a zone of so many blocks to which so many requests were made.
+    fn in_zone(self, requests: u64, blocks: u32) -> Wanted {
+        let blocks_of = |share: f64| (share * f64::from(blocks)).ceil() as u32;
+        match self {
+            Self::Request(number) => Wanted::Request(number.min(requests)),
+            // CAST: a share of a number that is far below 2^53.
+            Self::Share(share) => Wanted::Request((share * requests as f64).round() as u64),
+            Self::Used(share) => Wanted::Used(blocks_of(share), false),
+            Self::Rewrite(share) => Wanted::Used(blocks_of(share), true),
+        }
+    }
+}
+
+/// Which moment, in numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// After so many requests.
+    Request(u64),
+    /// When so many places are in use; whether a request has to rewrite, too.
+    Used(u32, bool),
+}
+
+impl Wanted {
+    fn is(self, requests: u64, step: &Step, used: &Bits) -> bool {
+        match self {
+            Self::Request(number) => requests == number,
+            Self::Used(places, rewrite) => {
+                used.count() >= places && (!rewrite || !step.rmws.is_empty())
+            }
         }
     }
 }
@@ -53,22 +97,18 @@ impl Moment {
     ///
     /// # Errors
     ///
-    /// If the recording is damaged.
+    /// If the recording is damaged, or has no such moment.
     pub fn of(path: &Path, chosen: &Chosen, at: At) -> Result<Self> {
-        let number = match at {
-            At::Request(number) => number.min(chosen.requests),
-            // CAST: a share of a number that is far below 2^53.
-            At::Share(share) => (share * chosen.requests as f64).round() as u64,
-        };
+        let wanted = at.in_zone(chosen.requests, chosen.header.geometry.zone_blocks());
         let mut player = chosen.player(path)?;
         let mut counts = Counts::default();
         let mut found = None;
         let _ = steps::play(&mut player, chosen.zone, |step, used| {
-            if number == 0 {
+            if wanted == Wanted::Request(0) {
                 found = Some((None, step.used_before(used)));
             } else {
                 counts.add(step);
-                if counts.requests == number {
+                if wanted.is(counts.requests, step, used) {
                     found = Some((Some(step.clone()), used.clone()));
                 }
             }
@@ -80,6 +120,13 @@ impl Moment {
         .with_context(|| path.display().to_string())?;
         let (step, used) = match found {
             Some(found) => found,
+            None if matches!(wanted, Wanted::Used(..)) => {
+                bail!(
+                    "{}: zone {} never comes to that",
+                    path.display(),
+                    chosen.zone
+                )
+            }
             None => {
                 let moment = player.moments().get(&chosen.zone);
                 let moment = moment.context("the zone is not in the recording")?;
@@ -467,7 +514,11 @@ mod tests {
     fn moments_are_numbers_or_shares() {
         assert_eq!("12".parse(), Ok(At::Request(12)));
         assert_eq!("50%".parse(), Ok(At::Share(0.5)));
-        for wrong in ["", "%", "-1", "101%", "1.5", "NaN%", "half"] {
+        assert_eq!("used=30%".parse(), Ok(At::Used(0.3)));
+        assert_eq!("rewrite=0%".parse(), Ok(At::Rewrite(0.0)));
+        for wrong in [
+            "", "%", "-1", "101%", "1.5", "NaN%", "half", "used=", "used=3", "full=3%",
+        ] {
             assert!(wrong.parse::<At>().is_err(), "{wrong}");
         }
     }
