@@ -7,12 +7,17 @@
 
 use std::io::Cursor;
 
+use imrsim_core::Geometry;
 pub use imrsim_util::trace::Format;
-use imrsim_util::trace::{
-    self,
-    convert::OutputFormat,
-    csv::{Delimiter, Layout, SpaceUnit, TimeUnit},
-    Disks, Item, Op, Options, Reader, Record, Source, Trace, MAX_LEN,
+use imrsim_util::{
+    recording::{Moment, Snapshot},
+    trace::{
+        self,
+        convert::OutputFormat,
+        csv::{Delimiter, Layout, SpaceUnit, TimeUnit},
+        Disks, Item, Op, Options, Reader, Record, Source, Trace, MAX_LEN,
+    },
+    tracefs::{self, Line, What},
 };
 
 /// The most lines that are looked at: compressed data may be of any length.
@@ -45,6 +50,29 @@ pub fn columns(data: &[u8]) {
 pub fn detected(data: &[u8]) {
     if let Ok(trace) = trace::read(Cursor::new(data.to_vec()), "it", &all_disks()) {
         check(trace);
+    }
+}
+
+/// Lines of trace events. Whatever program is named in front of an event, it is the same; and whatever an event says,
+/// a zone of a recording takes it or refuses it.
+pub fn events(data: &[u8]) {
+    let Ok(geometry) = Geometry::new(57, 71, 4) else {
+        return;
+    };
+    let mut moment = Moment::new(Snapshot::new(&geometry, 0));
+    for line in data.split(|byte| *byte == b'\n') {
+        let Ok(Line::Event(traced)) = tracefs::parse(line) else {
+            continue;
+        };
+        let named = [b"1.5: map: dev=1:1 seq=1 ", line].concat();
+        assert_eq!(tracefs::parse(&named), Ok(Line::Event(traced)));
+        let What::Event(event) = traced.what else {
+            continue;
+        };
+        assert_eq!(traced.zone.is_none(), event.is_of_drive());
+        if event.fits(&geometry) {
+            let _ = moment.apply(&geometry, &event);
+        }
     }
 }
 

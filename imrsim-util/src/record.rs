@@ -323,7 +323,7 @@ impl<S: Source> Reading<'_, S> {
                 }
                 Line::Event(traced) => {
                     reorder.push(traced)?;
-                    std::iter::from_fn(|| reorder.next()).try_for_each(&mut *see)
+                    std::iter::from_fn(|| reorder.pop()).try_for_each(&mut *see)
                 }
                 Line::Lost(count) => Err(lost(count.unwrap_or(0))),
                 Line::Other => Ok(()),
@@ -333,7 +333,7 @@ impl<S: Source> Reading<'_, S> {
             if !got && now.duration_since(self.settled) >= TICK {
                 self.settled = now;
                 reorder.settle();
-                std::iter::from_fn(|| reorder.next()).try_for_each(&mut *see)?;
+                std::iter::from_fn(|| reorder.pop()).try_for_each(&mut *see)?;
             }
             if !got || now.duration_since(begin) >= TICK {
                 return Ok(any);

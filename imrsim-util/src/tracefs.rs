@@ -144,7 +144,7 @@ impl Tracefs {
 
 fn needs_root(error: io::Error) -> anyhow::Error {
     anyhow::Error::new(error)
-        .context("the kernel's trace files are for root only: try it with sudo")
+        .context("the kernel's trace files are for root only: try it with sudo (in lockdown, the kernel refuses root, too)")
 }
 
 /// A buffer for events.

@@ -282,11 +282,10 @@ impl<'a> Running<'a> {
 
     /// A signal that has come since this was last asked.
     fn signal(&mut self) -> Option<Signal> {
-        let came = self
-            .signals
-            .iter()
-            .filter(|(_, came)| came.swap(false, Ordering::Relaxed));
-        came.map(|(signal, _)| *signal).last()
+        let came = self.signals.iter();
+        let came = came.filter(|(_, came)| came.swap(false, Ordering::Relaxed));
+        // All of them are heard now.
+        came.fold(None, |_, (signal, _)| Some(*signal))
     }
 
     /// The same. The command hears of it: of SIGINT by the terminal, of SIGTERM by us.

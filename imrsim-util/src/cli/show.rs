@@ -22,8 +22,8 @@ use crate::{
 };
 
 pub(super) const AFTER_HELP: &str =
-    "Recordings are made by 'imrsim_util simulate --record'. The page is one file without links to others: any\n\
-    browser of today plays it, by mouse and by keyboard. --svg and --png draw one moment of it.\n\n\
+    "Recordings are made by 'imrsim_util simulate --record' and 'imrsim_util record'. The page is one file without links\n\
+    to others: any browser of today plays it, by mouse and by keyboard. --svg and --png draw one moment of it.\n\n\
     Examples:\n  \
     imrsim_util simulate run.log --zones 1 --record run.imrtrace\n  \
     imrsim_util show --html run.imrtrace -o run.html\n  \

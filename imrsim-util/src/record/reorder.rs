@@ -78,7 +78,7 @@ impl Reorder {
     }
 
     /// The next event that can be given out.
-    pub fn next(&mut self) -> Option<Traced> {
+    pub fn pop(&mut self) -> Option<Traced> {
         let Reverse(BySeq(first)) = self.held.peek()?;
         let follows = self
             .last
@@ -115,7 +115,7 @@ mod tests {
     }
 
     fn ready(reorder: &mut Reorder) -> Vec<u64> {
-        std::iter::from_fn(|| reorder.next().map(|it| it.seq)).collect()
+        std::iter::from_fn(|| reorder.pop().map(|it| it.seq)).collect()
     }
 
     #[test]
@@ -124,9 +124,9 @@ mod tests {
         for seq in [7, 5, 9] {
             reorder.push(traced(seq)).unwrap();
         }
-        assert_eq!(ready(&mut reorder), []);
+        assert!(ready(&mut reorder).is_empty());
         reorder.settle();
-        assert_eq!(ready(&mut reorder), []);
+        assert!(ready(&mut reorder).is_empty());
         reorder.settle();
         assert_eq!(ready(&mut reorder), [5, 7, 9]);
         for (seq, expected) in [(11, vec![]), (10, vec![10, 11]), (12, vec![12])] {
@@ -147,7 +147,7 @@ mod tests {
         let mut reorder = Reorder::default();
         for seq in 1..=HELD as u64 {
             reorder.push(traced(2 * seq)).unwrap();
-            assert_eq!(ready(&mut reorder), []);
+            assert!(ready(&mut reorder).is_empty());
         }
         reorder.push(traced(3)).unwrap();
         assert_eq!(ready(&mut reorder), [2, 3, 4]);
