@@ -116,7 +116,7 @@ enum Named {
     /// Run traces on simulated drives
     #[command(after_help = simulate::after_help())]
     Simulate(simulate::SimulateArgs),
-    /// Show a recording of a drive, as a page or a picture
+    /// Show a drive live, or a recording of one as a page or a picture
     #[command(after_help = show::AFTER_HELP)]
     Show(show::ShowArgs),
     /// Run a trace on a drive, with fio

@@ -11,7 +11,7 @@
 //! * [`drives`] makes, lists and removes drives of the kernel by its [`mapper`];
 //! * [`drive`] is the simulated drive, [`simulate`] feeds it from a trace, [`prefill`] fills it before;
 //! * [`recording`] writes down what a drive does, block by block, and plays it; [`show`]
-//!   makes pages and pictures of that;
+//!   makes pages and pictures of that; [`live`] shows a drive of the kernel while it works;
 //! * [`replay`] runs a trace on a drive of the kernel with fio, and compares;
 //! * [`trace`] reads, converts and generates traces;
 //! * [`size`] computes table lines;
@@ -33,6 +33,7 @@ pub mod exit;
 pub mod format;
 pub mod header;
 mod latency;
+pub mod live;
 pub mod mapper;
 pub mod metadata;
 pub mod number;
