@@ -28,7 +28,7 @@ use ratatui::{
     style::{Color, Modifier},
     Terminal,
 };
-use snapbox::{assert_data_eq, file, prelude::*};
+use snapbox::{assert_data_eq, file};
 
 const BLOCK: u64 = 4096;
 const TICK: Duration = Duration::from_millis(500);
@@ -355,7 +355,7 @@ fn intervals() {
     assert_eq!(it.model.interval(), Duration::from_secs(1));
     it.press(&[Command::Faster, Command::Faster]);
     assert_eq!(it.model.interval(), Duration::from_millis(200));
-    assert!(it.draw().contains("every 200 ms"));
+    assert!(it.draw().contains("every 200ms"));
     it.press(&[Command::Faster; 20]);
     assert_eq!(it.model.interval(), Duration::from_millis(50));
     it.press(&[Command::Slower; 20]);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! The live view on a terminal: what it shows, what keys do, and that the terminal is given back. The
-//! drive is the simulated one of `examples/live.rs`, so that no kernel is needed.
+//! drive is the simulated one of `examples/live.rs`, so that no kernel is needed. `cargo test` builds that,
+//! but `cargo test --test terminal` alone does not.
 
 use std::{
-    env,
+    env, fs,
     io::{Read, Write},
     num::NonZeroU16,
+    os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::{Child, ExitStatus},
     sync::{
@@ -48,6 +50,7 @@ impl Terminal {
             .args(args)
             .env("TERM", "xterm-256color")
             .env_remove("NO_COLOR")
+            .env("RUST_BACKTRACE", "0")
             .spawn(pts)
             .unwrap();
         let pty = Arc::new(pty);
@@ -73,7 +76,7 @@ impl Terminal {
 
     /// The example, with a drive of 8 zones of 20 blocks.
     fn example(args: &[&str]) -> Self {
-        let small = ["--geometry", "4,6,2", "--blocks", "1", "--interval", "50ms"];
+        let small = ["--geometry", "4,6,2", "--interval", "50ms"];
         let args: Vec<&str> = small.into_iter().chain(args.iter().copied()).collect();
         Self::new(&example(), &args, (24, 80))
     }
@@ -155,27 +158,173 @@ fn example() -> PathBuf {
     path
 }
 
+fn selected(screen: &vt100::Screen, zone: u32) -> bool {
+    let text = screen.contents();
+    text.contains(&format!("[ {zone} ")) && text.contains(&format!("Zone {zone}: "))
+}
+
 #[test]
-fn dump() {
-    let args: Vec<String> = env::var("LIVE_ARGS")
-        .unwrap_or_default()
-        .split_whitespace()
-        .map(str::to_owned)
-        .collect();
-    let args: Vec<&str> = args.iter().map(|it| &**it).collect();
-    let mut it = Terminal::new(&example(), &args, (24, 80));
-    it.wait_for("Counters");
-    let end = Instant::now() + Duration::from_secs(4);
-    while Instant::now() < end {
-        if let Ok(bytes) = it.output.recv_timeout(Duration::from_millis(100)) {
-            it.screen.process(&bytes);
-        }
-    }
-    println!("{}", it.text());
+fn keys_do_what_they_say() {
+    let mut it = Terminal::example(&["--blocks", "1"]);
+    it.wait("zone 0", |screen| selected(screen, 0));
+    assert!(it.screen.screen().alternate_screen());
+    assert!(!it.is_cooked());
+    it.press("\x1b[C");
+    it.wait("zone 1", |screen| selected(screen, 1));
+    it.press("\x1b[F");
+    it.wait("zone 7", |screen| selected(screen, 7));
+    it.press("g");
+    it.wait("zone 0", |screen| selected(screen, 0));
+    it.press("\r");
+    it.wait_for("▲");
+    it.press("\x1b[C");
+    it.wait_for("top 1: ");
     it.press("\t");
+    it.wait("zones only", |screen| !screen.contents().contains('▲'));
+    it.press("+");
+    it.wait_for("every 100ms");
+    it.press("-");
+    it.wait_for("every 50ms");
     it.press("?");
-    it.wait_for("What is");
-    println!("{}", it.text());
-    it.press("qq");
-    it.end();
+    it.wait_for("What is this?");
+    it.press("x?");
+    it.press("\x1b[C");
+    it.wait("zone 0", |screen| {
+        !screen.contents().contains("What is this?") && selected(screen, 0)
+    });
+    it.press("q");
+    let (status, text) = it.end();
+    assert_eq!(status.code(), Some(0));
+    assert!(!text.contains("Zone"), "{text}");
+}
+
+#[test]
+fn the_drive_is_looked_at_again_and_again_but_not_in_a_pause() {
+    let written = |screen: &vt100::Screen| -> u64 {
+        let text = screen.contents();
+        let line = text.lines().find(|line| line.contains("│written"));
+        let number = line.and_then(|line| line.split_whitespace().nth(1));
+        number.and_then(|it| it.parse().ok()).unwrap_or(0)
+    };
+    let mut it = Terminal::example(&["--blocks", "1"]);
+    it.wait("writes", |screen| written(screen) > 5);
+    it.press(" ");
+    it.wait_for("PAUSED");
+    let before = written(it.screen.screen());
+    thread::sleep(Duration::from_millis(300));
+    it.press("+");
+    it.press("?");
+    it.wait_for("What is this?");
+    it.press("x");
+    it.wait("the same number", |screen| {
+        !screen.contents().contains("What is this?") && written(screen) == before
+    });
+    it.press(" ");
+    it.wait("more writes", |screen| written(screen) > before);
+    it.press("\x03");
+    assert_eq!(it.end().0.code(), Some(0));
+}
+
+#[test]
+fn rewrites_are_told_of() {
+    let mut it = Terminal::example(&["--blocks", "20"]);
+    it.wait("rewrite", |screen| {
+        let text = screen.contents();
+        text.contains(" extra ┐") && text.contains('!')
+    });
+    it.press("\x1b");
+    assert_eq!(it.end().0.code(), Some(0));
+}
+
+#[test]
+fn the_terminal_may_change_its_size() {
+    let mut it = Terminal::example(&["--blocks", "1"]);
+    it.wait_for("Counters");
+    it.resize(20, 60);
+    it.wait_for("needs 80 columns and 24 rows");
+    it.resize(40, 120);
+    it.wait("bottom line in row 40", |screen| {
+        screen.contents_between(39, 0, 39, 120).contains("q quit")
+    });
+    it.press("q");
+    assert_eq!(it.end().0.code(), Some(0));
+}
+
+#[test]
+fn signals_end_it_and_give_the_terminal_back() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        let mut it = Terminal::example(&["--blocks", "1"]);
+        it.wait_for("Counters");
+        it.signal(signal);
+        let (status, _) = it.end();
+        assert_eq!(status.signal(), Some(signal as i32));
+    }
+}
+
+#[test]
+fn the_shell_can_go_on_in_between() {
+    let mut it = Terminal::example(&["--blocks", "1"]);
+    it.wait_for("Counters");
+    it.press("\x1a");
+    it.wait("shell", |screen| {
+        !screen.alternate_screen() && !screen.hide_cursor()
+    });
+    let stat = format!("/proc/{}/stat", it.child.id());
+    let end = Instant::now() + PATIENCE;
+    while !fs::read_to_string(&stat).unwrap().contains(") T ") {
+        assert!(Instant::now() < end, "it does not stop");
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(it.is_cooked());
+    it.signal(Signal::SIGCONT);
+    it.wait("view", |screen| {
+        screen.alternate_screen() && screen.contents().contains("q quit")
+    });
+    it.press("q");
+    assert_eq!(it.end().0.code(), Some(0));
+}
+
+#[test]
+fn a_panic_gives_the_terminal_back_first() {
+    let it = Terminal::example(&["--panic-at", "5"]);
+    let (status, text) = it.end();
+    assert_eq!(status.code(), Some(101));
+    assert!(text.contains("as was asked for"), "{text}");
+}
+
+#[test]
+fn a_drive_that_stops_answering_is_no_end() {
+    let mut it = Terminal::example(&["--fail-at", "5"]);
+    it.wait_for("NO ANSWER");
+    it.wait_for("is suspended: 'dmsetup resume' lets it go on");
+    it.press("q");
+    assert_eq!(it.end().0.code(), Some(0));
+}
+
+#[test]
+fn what_is_wrong_from_the_beginning_is_said_without_a_view() {
+    let program = Path::new(env!("CARGO_BIN_EXE_imrsim_util"));
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    for (program, args, code, said) in [
+        (
+            &*example(),
+            &["--zone", "8"][..],
+            1,
+            "a simulated drive has no zone 8, only 0 to 7",
+        ),
+        (&*example(), &["--fail-at", "0"], 1, "is suspended"),
+        (
+            program,
+            &["show", "/dev/null"],
+            1,
+            "/dev/null is not a block device",
+        ),
+        (program, &["show", "/dev/none"], 1, "cannot open /dev/none"),
+        (program, &["show", file], 2, "is a file, no drive"),
+    ] {
+        let (status, text) = Terminal::new(program, args, (24, 200)).end();
+        assert!(text.contains(said), "{text}");
+        assert!(!text.contains("Counters"), "{text}");
+        assert_eq!(status.code(), Some(code), "{text}");
+    }
 }

@@ -31,7 +31,7 @@ use signal_hook::{
 
 use super::{
     keys,
-    model::{Model, Then},
+    model::{Command, Model, Then},
     tracks::Rewrites,
     view, Options,
 };
@@ -86,6 +86,8 @@ fn react(event: &Event, model: &mut Model, screen: &mut Screen) -> Result<Then> 
         }
         Event::Key(key) => Ok(match keys::command(key) {
             Some(command) => model.command(command),
+            // Any key ends the explanation, but not that one is let go.
+            None if model.help() && key.is_press() => model.command(Command::Help),
             None => Then::GoOn,
         }),
         // Drawing finds out about another size by itself.

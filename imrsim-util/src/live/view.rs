@@ -18,7 +18,7 @@ use ratatui::{
 
 use super::{model::Model, zone_map::Shape};
 use crate::{
-    number::{Bytes, Nanos, SECTOR},
+    number::{Bytes, SECTOR},
     report::allocation_name,
 };
 
@@ -134,12 +134,10 @@ fn title(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         share(config.mapped_blocks, config.total_blocks),
     );
     let left = Line::from(vec![model.name().to_owned().bold(), Span::raw(text)]);
-    // Nanoseconds of a minute fit.
-    let interval = Nanos(model.interval().as_nanos().try_into().unwrap_or(u64::MAX));
     let state = match (model.paused(), model.problem()) {
         (true, _) => " PAUSED ".reversed(),
         (_, Some(_)) => " NO ANSWER ".reversed(),
-        _ => format!(" every {interval}").into(),
+        _ => format!(" every {:?}", model.interval()).into(),
     };
     frame.render_widget(left, area);
     frame.render_widget(Line::from(state).alignment(Alignment::Right), area);
