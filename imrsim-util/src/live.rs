@@ -12,6 +12,7 @@
 pub mod counters;
 pub mod keys;
 pub mod model;
+pub mod overview;
 pub mod plain;
 pub mod screen;
 pub mod tracks;

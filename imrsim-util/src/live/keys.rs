@@ -7,9 +7,10 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::model::Command;
 
 /// The keys as the explanation names them, with what they do.
-pub const KEYS: [(&str, &str); 8] = [
+pub const KEYS: [(&str, &str); 9] = [
     ("arrows, PgUp, PgDn", "move to another zone or track pair"),
     ("g or Home, G or End", "go to the first, to the last"),
+    ("n", "go to the next zone that is not empty"),
     ("Enter or Tab", "from the zones to the tracks, and back"),
     ("space", "stop looking, go on"),
     ("+ and -", "look less often, more often"),
@@ -35,6 +36,7 @@ pub fn command(key: &KeyEvent) -> Option<Command> {
         KeyCode::PageDown => Command::PageDown,
         KeyCode::Home | KeyCode::Char('g') => Command::First,
         KeyCode::End | KeyCode::Char('G') => Command::Last,
+        KeyCode::Char('n') => Command::NextUsed,
         KeyCode::Enter | KeyCode::Tab | KeyCode::BackTab => Command::Focus,
         KeyCode::Char(' ') => Command::Pause,
         KeyCode::Char('+' | '=') => Command::Slower,

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use anyhow::{bail, Context, Result};
 use imrsim_core::{
-    uapi::{Config, ALL_ZONES},
+    uapi::{Config, ALL_ZONES, FILTER_ALL, MAX_REPORT},
     Geometry,
 };
 
 use super::{
     counters::Counters,
+    overview::Overview,
     tracks::{Opened, Rewrite},
     zone_map::{Shape, ZoneMap},
     Options,
@@ -32,28 +33,34 @@ const INTERVALS: [Duration; 10] = [
     Duration::from_secs(60),
 ];
 
+/// How many requests read the overview: when it begins, which is all of most drives, and at each look.
+const FIRST_REQUESTS: u64 = 2048;
+const REQUESTS: u64 = 16;
+
 /// How many track pairs up, down and a page are.
 const PAIRS: i64 = 8;
 
 /// What somebody wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// One to the left, or to the right, ...
+    /// One to the left.
     Left,
-    /// ...
+    /// One to the right.
     Right,
-    /// A row up, or down.
+    /// A row up, or 8 track pairs back.
     Up,
-    /// ...
+    /// A row down, or 8 track pairs on.
     Down,
-    /// All rows in sight up, or down.
+    /// All rows in sight up, or 8 track pairs back.
     PageUp,
-    /// ...
+    /// All rows in sight down, or 8 track pairs on.
     PageDown,
     /// The first zone, or track pair.
     First,
     /// The last.
     Last,
+    /// The next zone with mapped blocks, behind the last from the first on.
+    NextUsed,
     /// From the zones to the tracks of the selected one, and back.
     Focus,
     /// Stop looking, or go on.
@@ -96,12 +103,15 @@ pub struct Model {
     config: Config,
     geometry: Geometry,
     map: ZoneMap,
+    overview: Overview,
     opened: Opened,
     counters: Counters,
     group: u32,
     focus: Focus,
     paused: bool,
     help: bool,
+    /// Whether the next zone that is used is to be looked for.
+    seeks: bool,
     interval: Duration,
     problem: Option<String>,
 }
@@ -128,11 +138,14 @@ impl Model {
             counters: Counters::new(device.statistics(ALL_ZONES)?),
             config,
             geometry,
+            // Read if it is needed.
+            overview: Overview::new(0),
             map,
             group: 0,
             focus: Focus::Zones,
             paused: false,
             help: false,
+            seeks: false,
             interval: options.interval,
             problem: None,
         })
@@ -153,6 +166,7 @@ impl Model {
             self.counters.add(statistics, at);
             self.map.resize(self.config.zones);
             self.map.read(device)?;
+            self.oversee(device, REQUESTS)?;
             self.open(device, &rewrites)
         });
         self.problem = looked.err().map(|error| format!("{error:#}"));
@@ -162,8 +176,14 @@ impl Model {
     /// stays, and so do the counters.
     pub fn catch_up<T: Transport>(&mut self, device: &mut Device<T>) {
         let mut read = Ok(());
+        if std::mem::take(&mut self.seeks) {
+            read = self.seek(device);
+        }
         if self.map.is_stale() {
-            read = self.map.read(device);
+            read = read.and_then(|()| self.map.read(device));
+        }
+        if self.map.is_part() && self.overview.zones() != self.map.zones() {
+            read = read.and_then(|()| self.oversee(device, FIRST_REQUESTS));
         }
         if !self.opened.is_of(&self.geometry, self.map.selected()) {
             read = read.and_then(|()| self.open(device, &[]));
@@ -171,6 +191,35 @@ impl Model {
         if let Err(error) = read {
             self.problem = Some(format!("{error:#}"));
         }
+    }
+
+    /// Reads on in the overview, if there is one.
+    fn oversee<T: Transport>(&mut self, device: &mut Device<T>, requests: u64) -> Result<()> {
+        if !self.map.is_part() {
+            return Ok(());
+        }
+        if self.overview.zones() != self.map.zones() {
+            self.overview = Overview::new(self.map.zones());
+        }
+        self.overview.read(device, requests)
+    }
+
+    /// Selects the next zone with mapped blocks, if there is one.
+    fn seek<T: Transport>(&mut self, device: &mut Device<T>) -> Result<()> {
+        let (selected, zones) = (self.map.selected(), self.map.zones());
+        for (mut next, end) in [(selected + 1, zones), (0, selected)] {
+            while next < end {
+                // CAST: 64.
+                let report = device.report_zones(next, MAX_REPORT as u32, FILTER_ALL)?;
+                let mut entries = (0..MAX_REPORT).map_while(|index| report.get(index));
+                if let Some(entry) = entries.find(|it| it.mapped_blocks > 0) {
+                    self.map.select(entry.zone);
+                    return Ok(());
+                }
+                next = report.next.max(next + 1);
+            }
+        }
+        Ok(())
     }
 
     fn open<T: Transport>(&mut self, device: &mut Device<T>, rewrites: &[Rewrite]) -> Result<()> {
@@ -193,6 +242,7 @@ impl Model {
             _ if self.help => self.help = false,
             Command::Leave => return Then::Quit,
             Command::Help => self.help = true,
+            Command::NextUsed => self.seeks = true,
             Command::Pause => self.paused = !self.paused,
             Command::Faster => {
                 let shorter = INTERVALS.iter().rev().find(|it| **it < self.interval);
@@ -274,6 +324,12 @@ impl Model {
     /// The zones in sight.
     pub fn map(&self) -> &ZoneMap {
         &self.map
+    }
+
+    /// All zones, if not all are in sight.
+    pub fn overview(&self) -> Option<&Overview> {
+        let is_known = self.map.is_part() && self.overview.zones() == self.map.zones();
+        is_known.then_some(&self.overview)
     }
 
     /// The zone that is open.

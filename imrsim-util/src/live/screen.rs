@@ -86,7 +86,7 @@ fn react(event: &Event, model: &mut Model, screen: &mut Screen) -> Result<Then> 
         }
         Event::Key(key) => Ok(match keys::command(key) {
             Some(command) => model.command(command),
-            // Any key ends the explanation, but not that one is let go.
+            // Any key ends the explanation.
             None if model.help() && key.is_press() => model.command(Command::Help),
             None => Then::GoOn,
         }),

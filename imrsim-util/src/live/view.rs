@@ -60,8 +60,9 @@ impl Places {
         }
         let spare = area.height - SMALLEST.1;
         let shape = map::shape(area.width - 2, ZONES + spare / ZONES_SHARE, zones);
+        let all = u64::from(shape.rows * shape.columns < zones);
         // CAST: at most what was just said.
-        let map = shape.rows as u16 + 2;
+        let map = (shape.rows + all) as u16 + 2;
         let counters = COUNTERS + (spare / 8).min(4);
         let [title, zones, tracks, below, keys] = Layout::vertical([
             Constraint::Length(1),

@@ -70,6 +70,11 @@ impl ZoneMap {
         self.first().saturating_add(sight).min(self.zones)
     }
 
+    /// Whether there are zones out of sight.
+    pub fn is_part(&self) -> bool {
+        self.shape.columns.saturating_mul(self.shape.rows) < self.zones
+    }
+
     /// Blocks in a zone.
     pub fn zone_blocks(&self) -> u32 {
         self.zone_blocks

@@ -13,7 +13,7 @@ use ratatui::{
 use super::{framed, FREED, NEW, REWRITTEN};
 use crate::live::keys::KEYS;
 
-const TEXT: [&str; 9] = [
+const TEXT: [&str; 8] = [
     "Narrow top tracks lie over the edges of wide bottom tracks. A top can be",
     "rewritten at will. To rewrite a bottom, the drive first reads what the two",
     "tops over it hold there, and writes that back afterwards: extra writes.",
@@ -22,7 +22,6 @@ const TEXT: [&str; 9] = [
     "their order on the platter. Bottoms are filled first, then tops.",
     "Amplification: blocks written in all by blocks that the host wrote. 1 is the",
     "least; the picture is of the last looks, the newest on the right.",
-    "",
 ];
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect) {
@@ -45,7 +44,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect) {
     );
     // CAST: a handful.
     let height = lines.len() as u16 + 2;
-    let area = area.centered(Constraint::Length(79), Constraint::Length(height));
+    let area = area.centered(Constraint::Length(80), Constraint::Length(height));
     frame.render_widget(Clear, area);
     let block = framed(" What is this? (any key: back) ".to_owned(), true);
     frame.render_widget(Paragraph::new(lines).block(block), area);

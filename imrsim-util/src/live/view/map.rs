@@ -4,7 +4,8 @@
 
 use imrsim_core::{uapi::ZoneEntry, Condition};
 use ratatui::{
-    layout::{Alignment, Rect},
+    buffer::Buffer,
+    layout::{Alignment, Constraint, Layout, Rect},
     style::{Color, Style},
     text::{Line, Span},
     Frame,
@@ -13,6 +14,7 @@ use ratatui::{
 use super::{bars, framed, share, FAINT};
 use crate::live::{
     model::{Focus, Model},
+    overview::Overview,
     zone_map::Shape,
 };
 
@@ -38,9 +40,11 @@ pub(super) fn shape(width: u16, rows: u16, zones: u64) -> Shape {
             times => times * ROUND,
         }
     };
+    let rows = zones.div_ceil(columns);
     Shape {
         columns,
-        rows: zones.div_ceil(columns).clamp(1, most),
+        // Where not all are in sight, a row is for all of them together.
+        rows: if rows > most { (most - 1).max(1) } else { rows },
     }
 }
 
@@ -77,6 +81,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let inner = block.inner(area);
     frame.render_widget(block, area);
 
+    let mut inner = inner;
+    if let Some(overview) = model.overview() {
+        let [row, rest] =
+            Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(inner);
+        draw_all(frame.buffer_mut(), row, overview, model);
+        inner = rest;
+    }
     let columns = map.shape().columns;
     let wide = is_wide(inner.width.into(), inner.height.into(), map.zones());
     let label = label(map.zones());
@@ -114,16 +125,44 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     }
 }
 
+/// Draws all of the drive in a row.
+fn draw_all(buffer: &mut Buffer, area: Rect, overview: &Overview, model: &Model) {
+    let map = model.map();
+    // CAST: a handful.
+    let label = label(map.zones()) as u16;
+    let width = usize::from(area.width - label);
+    let name = format!("{:>1$}", "all", usize::from(label - 1));
+    buffer.set_string(area.x, area.y, name, FAINT);
+    let selected = overview.share_of(map.selected(), width);
+    for (index, part) in overview.shares(width).iter().enumerate() {
+        let mut style = colour(part.mapped, part.blocks, part.used_tops);
+        if index == selected {
+            style = style.reversed();
+        }
+        let symbol = match part.mapped {
+            0 => "·",
+            _ => bars::level(part.mapped, part.blocks),
+        };
+        // CAST: it lies in the area.
+        buffer.set_string(area.x + label + index as u16, area.y, symbol, style);
+    }
+}
+
+/// The colour of zones of which so many blocks are mapped, of all, and so many of them on top tracks.
+fn colour(mapped: u64, all: u64, used_tops: u64) -> Style {
+    match mapped {
+        0 => FAINT,
+        _ if mapped >= all => FULL,
+        // A zone that was not touched since the drive was resumed does not say whether tops are in use.
+        _ if used_tops > 0 => TOPS,
+        _ => BOTTOMS,
+    }
+}
+
 /// How a zone looks.
 fn look(entry: &ZoneEntry, zone_blocks: u32) -> (&'static str, Style) {
     let (mapped, all) = (u64::from(entry.mapped_blocks), u64::from(zone_blocks));
-    // A zone that was not touched since the drive was resumed does not say whether tops are in use.
-    let style = match mapped {
-        0 => FAINT,
-        _ if mapped >= all => FULL,
-        _ if entry.used_top_blocks > 0 => TOPS,
-        _ => BOTTOMS,
-    };
+    let style = colour(mapped, all, entry.used_top_blocks.into());
     let symbol = match Condition::from_number(entry.condition) {
         Some(Condition::Normal) if mapped == 0 => "·",
         Some(Condition::Normal) => bars::level(mapped, all),
@@ -147,8 +186,10 @@ mod tests {
         assert_eq!(shape(1), (6, 1));
         assert_eq!(shape(12), (6, 2));
         assert_eq!(shape(13), (64, 1));
-        assert_eq!(shape(80_000), (64, 2));
-        assert_eq!(shape(1 << 24), (64, 2));
+        assert_eq!(shape(128), (64, 2));
+        assert_eq!(shape(129), (64, 1));
+        assert_eq!(shape(80_000), (64, 1));
+        assert_eq!(shape(1 << 24), (64, 1));
         assert_eq!(super::shape(200, 2, 80_000).columns, 192);
     }
 }
