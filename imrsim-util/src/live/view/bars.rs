@@ -23,18 +23,20 @@ pub(super) fn level(part: u64, whole: u64) -> &'static str {
     LEVELS[steps(part, whole, 8) as usize]
 }
 
-/// Draws a bar that grows upwards in `area`. What is left of it is `empty`, in its style.
+/// Draws a bar that grows upwards in `area`, with a style of its tip. What is left of it is `empty`, in its
+/// style.
 pub(super) fn upright(
     buffer: &mut Buffer,
     area: Rect,
     (part, whole): (u64, u64),
-    style: Style,
+    (style, tip): (Style, Style),
     (empty, empty_style): (&str, Style),
 ) {
     let mut left = steps(part, whole, u64::from(area.height) * 8);
     for y in area.rows().map(|row| row.y).rev() {
         let here = left.min(8);
         left -= here;
+        let style = if left == 0 { tip } else { style };
         for x in area.left()..area.right() {
             let Some(cell) = buffer.cell_mut((x, y)) else {
                 continue;
@@ -50,6 +52,8 @@ pub(super) fn upright(
 
 #[cfg(test)]
 mod tests {
+    use ratatui::style::Color;
+
     use super::*;
 
     #[test]
@@ -69,7 +73,19 @@ mod tests {
         let area = Rect::new(0, 0, 2, 3);
         let mut buffer = Buffer::empty(area);
         let style = Style::new();
-        upright(&mut buffer, area, (3, 6), style, ("·", style));
+        upright(&mut buffer, area, (3, 6), (style, style), ("·", style));
         assert_eq!(buffer, Buffer::with_lines(["··", "▄▄", "██"]));
+    }
+
+    #[test]
+    fn the_tip_of_a_bar_is_its_last_row_that_is_not_empty() {
+        let area = Rect::new(0, 0, 1, 3);
+        let (style, tip) = (Style::new(), Style::new().red());
+        for (part, row) in [(6, 0), (3, 1), (2, 2)] {
+            let mut buffer = Buffer::empty(area);
+            upright(&mut buffer, area, (part, 6), (style, tip), (" ", style));
+            let red = |y| buffer.cell((0, y)).unwrap().fg == Color::Red;
+            assert_eq!([0, 1, 2].map(red), [0, 1, 2].map(|it| it == row));
+        }
     }
 }

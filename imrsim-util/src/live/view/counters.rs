@@ -38,7 +38,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let (total, since) = (counters.total(), counters.since());
     for (x, name, width, rows) in [
         (inner.x, "host", 8, BLOCKS),
-        (inner.x + 30, "rewrites", 10, REWRITES),
+        (inner.x + 29, "rewrites", 10, REWRITES),
     ] {
         let head = format!("{name:width$}{:>10}{:>9}", "total", "per s");
         buffer.set_string(x, inner.y, head, FAINT);
@@ -87,7 +87,13 @@ pub(super) fn draw_amplification(frame: &mut Frame<'_>, area: Rect, model: &Mode
         } else {
             Color::Green
         });
-        bars::upright(buffer, area, (share, whole), style, (" ", Style::new()));
+        bars::upright(
+            buffer,
+            area,
+            (share, whole),
+            (style, style),
+            (" ", Style::new()),
+        );
     }
 }
 

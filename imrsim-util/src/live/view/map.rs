@@ -6,7 +6,7 @@ use imrsim_core::{uapi::ZoneEntry, Condition};
 use ratatui::{
     buffer::Buffer,
     layout::{Alignment, Constraint, Layout, Rect},
-    style::{Color, Style},
+    style::{Color, Modifier, Style},
     text::{Line, Span},
     Frame,
 };
@@ -25,6 +25,7 @@ const ROUND: u64 = 64;
 
 const BOTTOMS: Style = Style::new().fg(Color::Green);
 const TOPS: Style = Style::new().fg(Color::Yellow);
+const SELECTED: Style = Style::new().add_modifier(Modifier::BOLD);
 const FULL: Style = Style::new().fg(Color::Red);
 
 /// How many of so many zones go into so many columns and rows.
@@ -107,17 +108,21 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         let Some(entry) = map.entry(zone) else {
             continue;
         };
+        let selected = zone == map.selected();
         let (symbol, mut style) = look(entry, map.zone_blocks());
-        if zone == map.selected() {
-            style = style.reversed().bold();
+        if selected && wide {
+            style = style.bold();
         }
         let text = if wide {
             let share = share(entry.mapped_blocks.into(), map.zone_blocks().into());
             let text = format!("{zone:>2} {symbol} {share:>6}");
-            match zone == map.selected() {
+            match selected {
                 true => format!("[{text}]"),
                 false => format!(" {text} "),
             }
+        } else if selected {
+            style = SELECTED;
+            "◆".to_owned()
         } else {
             symbol.to_owned()
         };
@@ -136,10 +141,11 @@ fn draw_all(buffer: &mut Buffer, area: Rect, overview: &Overview, model: &Model)
     let selected = overview.share_of(map.selected(), width);
     for (index, part) in overview.shares(width).iter().enumerate() {
         let mut style = colour(part.mapped, part.blocks, part.used_tops);
-        if index == selected {
-            style = style.reversed();
-        }
         let symbol = match part.mapped {
+            _ if index == selected => {
+                style = SELECTED;
+                "◆"
+            }
             0 => "·",
             _ => bars::level(part.mapped, part.blocks),
         };

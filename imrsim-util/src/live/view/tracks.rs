@@ -87,17 +87,18 @@ fn details(model: &Model, width: u16) -> Line<'static> {
         format!("{name} {group}: {used} of {all} blocks, {share}")
     };
     let mut text = format!(
-        " {}; {} ",
+        " {}; {}",
         track("top", &pair.top),
         track("bottom", &pair.bottom)
     );
     let why = match model.geometry().neighbour_tracks(group) {
-        [_, Some(next)] => format!("under tops {group} and {} ", next.group),
-        [..] => format!("under top {group} "),
+        [_, Some(next)] => format!(", under tops {group} and {}", next.group),
+        [..] => format!(", under top {group}"),
     };
-    if text.len() + why.len() <= usize::from(width) {
+    if text.len() + why.len() < usize::from(width) {
         text.push_str(&why);
     }
+    text.push(' ');
     Line::from(text)
 }
 
@@ -160,7 +161,7 @@ impl Grid {
         };
         // CAST: it lies in the area.
         let x = self.x + column as u16 * self.pitch;
-        let gap = u16::from(self.pitch > 2);
+        let gap = u16::from(self.pitch > 1);
         let shift = self.pitch / 2;
         let (tops, bottoms) = (self.tops, self.bottoms);
         let bar = |area: Rect, x| Rect::new(x, area.y, self.pitch - gap, area.height);
@@ -182,9 +183,10 @@ impl Grid {
 }
 
 fn upright(buffer: &mut Buffer, area: Rect, track: &Track, style: Style) {
-    let style = flash(track).map_or(style, |(_, style)| style);
+    // Where all tracks change, their fill is to be seen none the less.
+    let tip = flash(track).map_or(style, |(_, style)| style);
     let share = (track.used.into(), track.blocks.into());
-    bars::upright(buffer, area, share, style, ("░", FAINT));
+    bars::upright(buffer, area, share, (style, tip), ("░", FAINT));
 }
 
 fn mark(buffer: &mut Buffer, x: u16, y: u16, track: &Track) {
