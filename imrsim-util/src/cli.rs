@@ -120,7 +120,7 @@ enum Named {
     /// Record what a drive does, block by block
     #[command(after_help = record::AFTER_HELP)]
     Record(record::RecordArgs),
-    /// Show a recording of a drive, as a page or a picture
+    /// Show a drive live, or a recording of one as a page or a picture
     #[command(after_help = show::AFTER_HELP)]
     Show(show::ShowArgs),
     /// Run a trace on a drive, with fio

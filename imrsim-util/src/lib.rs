@@ -12,7 +12,7 @@
 //! * [`drive`] is the simulated drive, [`simulate`] feeds it from a trace, [`prefill`] fills it before;
 //! * [`recording`] writes down what a drive does, block by block, and plays it; [`show`]
 //!   makes pages and pictures of that; [`record`] makes one of a drive of the kernel, whose events
-//!   [`tracefs`] reads;
+//!   [`tracefs`] reads; [`live`] shows such a drive while it works;
 //! * [`replay`] runs a trace on a drive of the kernel with fio, and compares;
 //! * [`trace`] reads, converts and generates traces;
 //! * [`size`] computes table lines;
@@ -34,6 +34,7 @@ pub mod exit;
 pub mod format;
 pub mod header;
 mod latency;
+pub mod live;
 pub mod mapper;
 pub mod metadata;
 pub mod number;

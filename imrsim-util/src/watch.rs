@@ -80,7 +80,7 @@ pub fn watch<T: Transport>(
 }
 
 /// What was counted between two moments; all of it if the counters were set to zero in between.
-fn since(before: &Stats, now: &Stats) -> Stats {
+pub(crate) fn since(before: &Stats, now: &Stats) -> Stats {
     let mut values = now.values();
     for (value, before) in values.iter_mut().zip(before.values()) {
         *value = value.checked_sub(before).unwrap_or(*value);

@@ -96,7 +96,7 @@ impl State {
 
 /// Where a zone lies and how full it is.
 #[derive(Serialize)]
-struct Zone {
+pub(crate) struct Zone {
     zone: u64,
     first_sector: u64,
     sectors: u64,
@@ -150,7 +150,7 @@ pub(crate) enum Range {
 }
 
 /// Asks for zones, as many at a time as one request has room for.
-fn collect<T: Transport>(
+pub(crate) fn collect<T: Transport>(
     device: &mut Device<T>,
     config: &Config,
     filter: Filter,

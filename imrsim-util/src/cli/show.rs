@@ -3,8 +3,11 @@
 //! `show`.
 
 use std::{
+    fs::Metadata,
     io::{BufWriter, IsTerminal, Write},
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::Result;
@@ -12,8 +15,11 @@ use clap::{ArgGroup, Args};
 
 use super::traces::create;
 use crate::{
+    device::Device,
     exit::usage,
-    number::parse_count,
+    live,
+    number::{parse_count, parse_duration},
+    report::Style,
     show::{
         page,
         picture::{At, Moment, Picture},
@@ -22,44 +28,66 @@ use crate::{
 };
 
 pub(super) const AFTER_HELP: &str =
-    "Recordings are made by 'imrsim_util simulate --record' and 'imrsim_util record'. The page is one file without links\n\
-    to others: any browser of today plays it, by mouse and by keyboard. --svg and --png draw one moment of it.\n\n\
+    "Of a drive, it shows the zones, the tracks of one of them and the counters, again and again; the key ? explains\n\
+    what is to be seen. Without a terminal, and with --plain or --json, it prints one look. While it runs, the drive\n\
+    is in use and cannot be removed.\n\n\
+    Recordings are made by 'imrsim_util record' and 'imrsim_util simulate --record'. The page is one file without\n\
+    links to others: any browser of today plays it, by mouse and by keyboard. --svg and --png draw one moment of it.\n\n\
     Examples:\n  \
+    imrsim_util show /dev/mapper/imrsim\n  \
+    imrsim_util show /dev/mapper/imrsim --zone 3 --interval 100ms\n  \
+    imrsim_util show /dev/mapper/imrsim --json | jq '.opened.tracks[].top_used_blocks'\n  \
     imrsim_util simulate run.log --zones 1 --record run.imrtrace\n  \
     imrsim_util show --html run.imrtrace -o run.html\n  \
     imrsim_util show --png run.imrtrace -o half.png --at 50% --width 2400\n  \
     imrsim_util show --svg run.imrtrace -o rewrite.svg --at 1234";
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("what").args(["html", "svg", "png"]).required(true))]
+#[command(group = ArgGroup::new("what").args(["html", "svg", "png"]).requires("output"))]
 pub(super) struct ShowArgs {
-    /// The recording
-    #[arg(value_name = "RECORDING")]
-    recording: PathBuf,
-    /// Where to; - for standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    /// The drive, a block device; or with --html, --svg and --png the recording
+    #[arg(value_name = "DEV|RECORDING")]
+    subject: PathBuf,
+    /// The zone [default: the first; of a recording, the one with most requests]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    zone: Option<u64>,
+    /// The time between two looks: 100ms, 2s, ... [default: 500ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(conflicts_with_all = ["what", "plain", "json"])]
+    interval: Option<Duration>,
+    /// Print one look at the drive, as text
+    #[arg(long, conflicts_with_all = ["what", "json"])]
+    plain: bool,
+    /// Print one look at the drive, as JSON
+    #[arg(long, conflicts_with = "what")]
+    json: bool,
     /// Make a page that plays the recording
     #[arg(long)]
     html: bool,
-    /// Draw a moment as SVG
+    /// Draw a moment of the recording as SVG
     #[arg(long)]
     svg: bool,
-    /// Draw a moment as PNG
+    /// Draw a moment of the recording as PNG
     #[arg(long)]
     png: bool,
-    /// The zone [default: the one with most requests]
-    #[arg(long, value_name = "N", value_parser = parse_count)]
-    zone: Option<u64>,
+    /// Where to; - for standard output
+    #[arg(short, long, value_name = "FILE", requires = "what")]
+    output: Option<PathBuf>,
     /// The moment: after so many requests to the zone (1234) or such a share of them (50%); when so much of the
     /// zone is in use (used=30%), or rewrites from there on (rewrite=70%) [default: 100%]
-    #[arg(long, value_name = "MOMENT", conflicts_with = "html")]
+    #[arg(
+        long,
+        value_name = "MOMENT",
+        requires = "what",
+        conflicts_with = "html"
+    )]
     at: Option<At>,
     /// Width of the picture in pixels
     #[arg(
         long,
         value_name = "N",
         default_value = "1200",
+        requires = "what",
         conflicts_with = "html"
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(100..=i64::from(png::MAX_PIXELS)))]
@@ -74,34 +102,63 @@ pub(super) struct ShowArgs {
 
 impl ShowArgs {
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<()> {
-        let to_terminal = self.output == Path::new("-") && std::io::stdout().is_terminal();
+        match &self.output {
+            Some(output) => self.run_recording(output, out),
+            None => self.run_drive(out),
+        }
+    }
+
+    fn run_drive(&self, out: &mut dyn Write) -> Result<()> {
+        let shown = self.subject.display();
+        if self.subject.is_file() {
+            return Err(usage(format!(
+                "{shown} is a file, no drive: if it is a recording, say --html, --svg or --png, and -o FILE"
+            )));
+        }
+        let mut device = Device::open(&self.subject)?;
+        let options = live::Options::default();
+        let options = live::Options {
+            zone: self.zone.unwrap_or(options.zone),
+            interval: self.interval.unwrap_or(options.interval),
+        };
+        if self.json || self.plain || !std::io::stdout().is_terminal() {
+            return live::plain::print(&mut device, &options, Style::new(self.json), out);
+        }
+        live::run(&mut device, &mut live::no_rewrites, &options)
+    }
+
+    fn run_recording(&self, output: &Path, out: &mut dyn Write) -> Result<()> {
+        let (recording, shown) = (&self.subject, self.subject.display());
+        let is_device = |it: Metadata| it.file_type().is_block_device();
+        if recording.metadata().is_ok_and(is_device) {
+            return Err(usage(format!(
+                "{shown} is a device, no recording: 'imrsim_util show {shown}' shows a drive, and \
+                 'imrsim_util simulate --record' makes recordings"
+            )));
+        }
+        let to_terminal = output == Path::new("-") && std::io::stdout().is_terminal();
         if self.png && to_terminal {
             return Err(usage("a PNG is nothing for a terminal: use -o FILE"));
         }
-        let chosen = Chosen::of(&self.recording, self.zone)?;
+        let create = |out| -> Result<BufWriter<Box<dyn Write + '_>>> {
+            Ok(BufWriter::new(create(output, Some(recording), out)?))
+        };
+        let chosen = Chosen::of(recording, self.zone)?;
         if self.html {
-            let mut file = self.create(out)?;
+            let mut file = create(out)?;
             let detail = self.detail.unwrap_or(page::DETAIL);
-            return page::write(&self.recording, &chosen, detail, &mut file);
+            return page::write(recording, &chosen, detail, &mut file);
         }
         let font = self
             .png
             .then(|| png::font(self.font.as_deref()))
             .transpose()?;
         let at = self.at.unwrap_or(At::Share(1.0));
-        let picture = Picture::new(&Moment::of(&self.recording, &chosen, at)?);
-        let mut file = self.create(out)?;
+        let picture = Picture::new(&Moment::of(recording, &chosen, at)?);
+        let mut file = create(out)?;
         match font {
             Some(font) => png::write(&picture, self.width, &font, &mut file),
             None => svg::write(&picture, self.width, &mut file),
         }
-    }
-
-    fn create<'a>(&self, out: &'a mut dyn Write) -> Result<BufWriter<Box<dyn Write + 'a>>> {
-        Ok(BufWriter::new(create(
-            &self.output,
-            Some(&self.recording),
-            out,
-        )?))
     }
 }
