@@ -251,6 +251,46 @@ fn the_terminal_may_change_its_size() {
 }
 
 #[test]
+fn no_key_is_lost_when_the_size_changes() {
+    let mut it = Terminal::example(&["--blocks", "1"]);
+    it.wait_for("Counters");
+    for round in 0..20 {
+        it.resize(24 + round % 2, 80);
+        // Back and forth, so that a lost one is seen.
+        it.press(if round % 2 == 0 { "G" } else { "g" });
+        let zone = if round % 2 == 0 { 7 } else { 0 };
+        it.wait("other zone", |screen| selected(screen, zone));
+    }
+    it.press("q");
+    assert_eq!(it.end().0.code(), Some(0));
+}
+
+#[test]
+fn it_ends_when_the_terminal_is_gone() {
+    let mut it = Terminal::example(&["--blocks", "1"]);
+    it.wait_for("Counters");
+    let Terminal {
+        pty,
+        mut child,
+        output,
+        ..
+    } = it;
+    drop((pty, output));
+    let end = Instant::now() + PATIENCE;
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > end {
+            child.kill().unwrap();
+            panic!("it goes on without a terminal");
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    assert!(!status.success());
+}
+
+#[test]
 fn signals_end_it_and_give_the_terminal_back() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         let mut it = Terminal::example(&["--blocks", "1"]);
