@@ -167,6 +167,21 @@ impl Instance {
     ///
     /// If the kernel refuses.
     pub fn collect(&self, dev: Dev, zone: Option<u64>, buffer: u64) -> Result<()> {
+        self.prepare(dev, zone, buffer)?;
+        self.set("events/imrsim/enable", "1")
+    }
+
+    /// Begins to collect only the events of this name, of a whole drive.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn collect_only(&self, name: &str, dev: Dev, buffer: u64) -> Result<()> {
+        self.prepare(dev, None, buffer)?;
+        self.set(&format!("events/imrsim/{name}/enable"), "1")
+    }
+
+    fn prepare(&self, dev: Dev, zone: Option<u64>, buffer: u64) -> Result<()> {
         for (option, value) in OPTIONS {
             // What matters is whether lines can be read in the end.
             let _ = self.set(&format!("options/{option}"), value);
@@ -195,7 +210,7 @@ impl Instance {
             let name = name.to_string_lossy();
             self.set(&format!("events/imrsim/{name}/filter"), &filter)?;
         }
-        self.set("events/imrsim/enable", "1")
+        Ok(())
     }
 
     /// What it collects. The events are gone from it when they were read.

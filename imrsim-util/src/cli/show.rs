@@ -7,6 +7,7 @@ use std::{
     io::{BufWriter, IsTerminal, Write},
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
+    process,
     time::Duration,
 };
 
@@ -17,20 +18,22 @@ use super::traces::create;
 use crate::{
     device::Device,
     exit::usage,
-    live,
+    live::{self, Rewrite},
     number::{parse_count, parse_duration},
+    recording::Event,
     report::Style,
     show::{
         page,
         picture::{At, Moment, Picture},
         png, svg, Chosen,
     },
+    tracefs::{self, Dev, Instance, Line, Pipe, Stream, Tracefs, What},
 };
 
 pub(super) const AFTER_HELP: &str =
     "Of a drive, it shows the zones, the tracks of one of them and the counters, again and again; the key ? explains\n\
     what is to be seen. Without a terminal, and with --plain or --json, it prints one look. While it runs, the drive\n\
-    is in use and cannot be removed.\n\n\
+    is in use and cannot be removed. Which tracks are rewritten is known from trace events, which are for root.\n\n\
     Recordings are made by 'imrsim_util record' and 'imrsim_util simulate --record'. The page is one file without\n\
     links to others: any browser of today plays it, by mouse and by keyboard. --svg and --png draw one moment of it.\n\n\
     Examples:\n  \
@@ -100,6 +103,43 @@ pub(super) struct ShowArgs {
     detail: Option<u64>,
 }
 
+/// Room for the rewrites between two looks, for each processor. What does not fit is not seen.
+const REWRITES: u64 = 1 << 20;
+
+/// How often they are read at a look, at most: each time, a page of text.
+const READS: usize = 1000;
+
+fn watch_rewrites(dev: Dev) -> Result<Instance> {
+    let name = format!("imrsim-show-{}", process::id());
+    let instance = Tracefs::find(None)?.instance(&name)?;
+    instance.collect_only("rmw_start", dev, REWRITES)?;
+    Ok(instance)
+}
+
+/// The rewrites since this was called last.
+fn rewrites(stream: &mut Stream<Pipe<'_>>) -> Result<Vec<Rewrite>> {
+    let mut found = Vec::new();
+    let mut see = |line| {
+        if let Line::Event(traced) = line {
+            if let (Some(zone), What::Event(Event::RmwStart(rmw))) = (traced.zone, traced.what) {
+                found.push(Rewrite {
+                    zone,
+                    first: rmw.nbo,
+                    blocks: rmw.blocks,
+                });
+            }
+        }
+        Ok(())
+    };
+    // It ends even where they come faster than they can be read.
+    for _ in 0..READS {
+        if !stream.read(&mut see)? {
+            break;
+        }
+    }
+    Ok(found)
+}
+
 impl ShowArgs {
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<()> {
         match &self.output {
@@ -124,7 +164,16 @@ impl ShowArgs {
         if self.json || self.plain || !std::io::stdout().is_terminal() {
             return live::plain::print(&mut device, &options, Style::new(self.json), out);
         }
-        live::run(&mut device, &mut live::no_rewrites, &options)
+        // Where a rewrite is, is known from trace events, which are for root.
+        let instance = tracefs::dev_of(&self.subject).and_then(watch_rewrites);
+        let pipe = instance.as_ref().map(Instance::pipe);
+        match pipe {
+            Ok(Ok(pipe)) => {
+                let mut stream = Stream::new(pipe);
+                live::run(&mut device, &mut || rewrites(&mut stream), &options)
+            }
+            Ok(Err(_)) | Err(_) => live::run(&mut device, &mut live::no_rewrites, &options),
+        }
     }
 
     fn run_recording(&self, output: &Path, out: &mut dyn Write) -> Result<()> {
