@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 # What busybox lacks. Mind that its shell prefers its own commands to those of the same name here.
-TOOLS = ["busybox", "fio", "dmsetup", "blkdiscard", "mkfs.ext4", "e2fsck", "tune2fs", "mkfs.xfs", "xfs_repair", "xfs_db"]
+TOOLS = ["busybox", "script", "fio", "dmsetup", "blkdiscard", "mkfs.ext4", "e2fsck", "tune2fs", "mkfs.xfs", "xfs_repair", "xfs_db"]
 DIRECTORIES = ["proc", "sys", "dev", "tmp", "run", "mnt", "etc", "root"]
 
 

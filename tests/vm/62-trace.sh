@@ -285,3 +285,31 @@ test_record_refuses() {
     check imrsim_util show --svg /tmp/kept -o /tmp/picture.svg
     imr_remove t
 }
+
+# screen COMMAND: runs a command in a terminal of 100 columns and 30 rows, with what is typed on stdin.
+screen() {
+    need script
+    script -q -e -c "stty cols 100 rows 30; $1" /tmp/typescript >/dev/null
+}
+
+# The live view, in a terminal; what it shows last is what the drive counted.
+test_show() {
+    local t=/dev/mapper/t load
+    imr t /dev/ram0 3 $SMALL
+    iotool fill $t --count 8192 --request 8
+    check imrsim_util show $t --zone 0
+    grep -q '^mapped  *1024 of 3072 blocks' /tmp/output || fail "it prints: $(cat /tmp/output)"
+    same 'lines of tracks' "$(grep -c '57 *57 *100.00% *71 *71 *100.00%$' /tmp/output)" 8
+    check imrsim_util show $t --json
+    grep -q '"mapped_blocks": 1024' /tmp/output || fail "it prints: $(cat /tmp/output)"
+    fio --name=load --filename=$t --rw=randwrite --bs=4k --direct=1 --size=4M --time_based --runtime=60 --rate_iops=200 >/tmp/fio 2>&1 &
+    load=$!
+    { sleep "$((4 * SLOWER))"; printf q; } | screen "imrsim_util show $t --interval 300ms" || fail 'the view ended badly'
+    kill -INT $load
+    wait $load || :
+    grep -q 'Zone 0: mapped 100 %' /tmp/typescript || fail 'it does not show the zone'
+    # Marks under tracks: where something was rewritten, which only trace events tell.
+    [ ! -d $TRACING/events/imrsim ] || grep -q '!' /tmp/typescript || fail 'it does not show where rewrites are'
+    same 'instances that are left' "$(ls $TRACING/instances 2>/dev/null)" ''
+    imr_remove t
+}

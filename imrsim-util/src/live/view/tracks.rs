@@ -118,9 +118,9 @@ struct Grid {
 impl Grid {
     fn new(inner: Rect, groups: u32, selected: u32) -> Self {
         let width = inner.width - LABEL;
-        let fit = u32::from(width) / groups;
-        let pitch = u16::try_from(fit).unwrap_or(WIDEST).clamp(1, WIDEST);
         // The last bottom lies half beside its top.
+        let fits = |pitch: u16| u32::from(pitch) * groups + u32::from(pitch / 2) <= width.into();
+        let pitch = (1..=WIDEST).rev().find(|pitch| fits(*pitch)).unwrap_or(1);
         let count = (u32::from(width - pitch / 2) / u32::from(pitch)).clamp(1, groups);
         let first = (selected + 1).saturating_sub(count);
         let first = first.max(selected / count * count).min(groups - count);
