@@ -4,6 +4,7 @@
 //! there is none, the tests say that they are skipped.
 
 use std::{
+    collections::BTreeMap,
     env,
     fs::{self, File},
     io::{BufRead, BufReader, BufWriter},
@@ -215,6 +216,23 @@ fn check(state: &Value, counts: &Counts) {
     }
 }
 
+/// The browser and its driver, if they are there.
+fn programs(name: &str) -> Option<(PathBuf, PathBuf)> {
+    let programs = program("chromium").zip(program("chromedriver"));
+    if programs.is_none() {
+        println!("SKIPPED page: no chromium ({name})");
+    }
+    programs
+}
+
+fn block_on(test: impl std::future::Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(test);
+}
+
 /// Runs a test in a browser, on a page of a recording.
 fn in_browser<F: std::future::Future<Output = ()>>(
     name: &str,
@@ -223,8 +241,7 @@ fn in_browser<F: std::future::Future<Output = ()>>(
     has_times: bool,
     test: impl FnOnce(Shown, Vec<(Counts, Step)>) -> F,
 ) {
-    let (Some(browser), Some(driver)) = (program("chromium"), program("chromedriver")) else {
-        println!("SKIPPED page: no chromium ({name})");
+    let Some((browser, driver)) = programs(name) else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -239,14 +256,10 @@ fn in_browser<F: std::future::Future<Output = ()>>(
     let mut file = BufWriter::new(File::create(&page).unwrap());
     page::write(&recording, &chosen, detail, &mut file).unwrap();
     let driver = Driver::start(&driver);
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(async {
-            let shown = Shown::open(&driver, &browser, &page, folder.path()).await;
-            test(shown, moments).await;
-        });
+    block_on(async {
+        let shown = Shown::open(&driver, &browser, &page, folder.path()).await;
+        test(shown, moments).await;
+    });
 }
 
 #[test]
@@ -372,5 +385,48 @@ fn many_requests_are_grouped() {
         .await;
         check(&page.state().await, &moments[2999].0);
         page.close().await;
+    });
+}
+
+/// Of ten million events, the page shows groups: small, exact, and at once wherever it is sent.
+#[test]
+fn ten_million_events_play() {
+    let Some((browser, driver)) = programs("ten million events") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let recording = folder.path().join("run.imrtrace");
+    record(&recording, 4_300_000, Geometry::new(57, 71, 8).unwrap());
+    let chosen = Chosen::of(&recording, None).unwrap();
+    assert!(chosen.events >= 10_000_000, "{} events", chosen.events);
+    let page = folder.path().join("run.html");
+    let mut file = BufWriter::new(File::create(&page).unwrap());
+    page::write(&recording, &chosen, page::DETAIL, &mut file).unwrap();
+    let bytes = page.metadata().unwrap().len();
+    assert!(bytes < 8 << 20, "{bytes} bytes");
+
+    let per_step = chosen.requests.div_ceil(20_000);
+    let places = [chosen.requests, per_step, 10_000 * per_step];
+    let mut expected = BTreeMap::new();
+    let mut counts = Counts::default();
+    let mut player = chosen.player(&recording).unwrap();
+    let _ = steps::play(&mut player, chosen.zone, |step, used| {
+        counts.add(step);
+        if places.contains(&counts.requests) {
+            counts.used = used.count().into();
+            expected.insert(counts.requests, counts);
+        }
+        Ok(ControlFlow::Continue(()))
+    })
+    .unwrap();
+    let driver = Driver::start(&driver);
+    block_on(async {
+        let shown = Shown::open(&driver, &browser, &page, folder.path()).await;
+        for place in places {
+            let position = place.div_ceil(per_step);
+            shown.run(&format!("window.imrsim.seek({position});")).await;
+            check(&shown.state().await, &expected[&place]);
+        }
+        shown.close().await;
     });
 }
