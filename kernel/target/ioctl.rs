@@ -15,8 +15,8 @@ use crate::{
         latency::{self, Kind},
         uapi::{
             self, Config, Errors, Latency, Request, ResetConfig, SettingValue, Statistics,
-            ZoneCondition, ZoneNumber, ZoneReport, ZoneSnapshot, CLEAR_READ_ERROR, CLEAR_WRITE_ERROR,
-            RESET_SETTINGS, RESET_ZONES,
+            ZoneCondition, ZoneNumber, ZoneReport, ZoneSnapshot, CLEAR_READ_ERROR,
+            CLEAR_WRITE_ERROR, RESET_SETTINGS, RESET_ZONES,
         },
         Condition, Settings, BLOCK_SIZE,
     },
