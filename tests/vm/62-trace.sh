@@ -204,6 +204,15 @@ test_record_everything() { # limit 60
     imr_remove t
 }
 
+# wait_for_recorder: until one that was started in the background has begun.
+wait_for_recorder() {
+    for _ in $(seq 100); do
+        ! ls -d $TRACING/instances/imrsim-* >/dev/null 2>&1 || break
+        sleep 0.1
+    done
+    sleep 1
+}
+
 # What is done besides reading and writing, until the recorder is told to end.
 test_record_the_rest() {
     local recorder t=/dev/mapper/t
@@ -212,11 +221,7 @@ test_record_the_rest() {
     iotool fill $t --count 20000 --request 8
     imrsim_util record $t -o /tmp/rest >/tmp/recorder 2>&1 &
     recorder=$!
-    for _ in $(seq 100); do
-        ! ls -d $TRACING/instances/imrsim-* >/dev/null 2>&1 || break
-        sleep 0.1
-    done
-    sleep 1
+    wait_for_recorder
     blkdiscard -o 8192 -l 6291456 $t
     message t reset_zone 2
     message t reset_statistics
@@ -250,11 +255,7 @@ test_record_loses() {
     imr t /dev/ram0 1 $SMALL
     imrsim_util record /dev/mapper/t --buffer 64k -o /tmp/lost >/tmp/recorder 2>&1 &
     recorder=$!
-    for _ in $(seq 100); do
-        ! ls -d $TRACING/instances/imrsim-* >/dev/null 2>&1 || break
-        sleep 0.1
-    done
-    sleep 1
+    wait_for_recorder
     kill -STOP $recorder
     for _ in 1 2 3; do iotool fill /dev/mapper/t --count 8192 --request 8; done
     kill -CONT $recorder
