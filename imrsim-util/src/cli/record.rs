@@ -367,3 +367,105 @@ impl Control for Running<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: RecordArgs,
+    }
+
+    fn args(rest: &[&str]) -> RecordArgs {
+        let words = ["record", "/dev/x", "-o", "y"].iter().chain(rest);
+        Line::try_parse_from(words).unwrap().args
+    }
+
+    fn next(running: &mut Running<'_>) -> Next {
+        running.next(&Summary::default()).unwrap()
+    }
+
+    fn come(running: &Running<'_>, signal: usize) {
+        running.signals[signal].1.store(true, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn the_first_signal_completes_and_the_second_gives_up() {
+        let args = args(&[]);
+        let mut running = Running::new(&args).unwrap();
+        running.begun().unwrap();
+        assert_eq!(next(&mut running), Next::GoOn);
+        come(&running, 0);
+        assert_eq!(next(&mut running), Next::Finish);
+        assert_eq!(next(&mut running), Next::Finish);
+        come(&running, 1);
+        assert_eq!(next(&mut running), Next::Abort);
+    }
+
+    #[test]
+    fn time_passes_from_the_beginning_on() {
+        let args = args(&["--for", "1ms"]);
+        let mut running = Running::new(&args).unwrap();
+        thread::sleep(Duration::from_millis(2));
+        assert_eq!(next(&mut running), Next::GoOn);
+        running.begun().unwrap();
+        thread::sleep(Duration::from_millis(2));
+        assert_eq!(next(&mut running), Next::Finish);
+    }
+
+    #[test]
+    fn a_command_says_when_it_is_over() {
+        let failing = args(&["--", "sh", "-c", "exit 3"]);
+        let mut running = Running::new(&failing).unwrap();
+        assert_eq!(next(&mut running), Next::GoOn);
+        running.begun().unwrap();
+        while next(&mut running) == Next::GoOn {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let status = running.wait().unwrap().unwrap();
+        assert_eq!(shown(status), "exit code 3");
+        assert!(!running.interrupted);
+
+        let missing = args(&["--", "/nowhere/program"]);
+        let error = Running::new(&missing).unwrap().begun().unwrap_err();
+        assert_eq!(error.to_string(), "cannot run /nowhere/program");
+    }
+
+    #[test]
+    fn a_command_hears_of_sigterm() {
+        let args = args(&["--json", "--", "sleep", "600"]);
+        let mut running = Running::new(&args).unwrap();
+        running.begun().unwrap();
+        assert!(running.command_runs());
+        come(&running, 1);
+        assert_eq!(next(&mut running), Next::Finish);
+        assert_eq!(shown(running.wait().unwrap().unwrap()), "signal 15");
+    }
+
+    #[test]
+    fn a_file_is_there_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = || fs::read_dir(folder.path()).unwrap().count();
+        let path = folder.path().join("it");
+        assert_eq!(target(&path).unwrap(), path);
+        let file = beside(&path).unwrap();
+        assert_eq!(there(), 1);
+        drop(file);
+        assert_eq!(there(), 0);
+
+        // What a link leads to is replaced, not the link.
+        fs::write(&path, "old").unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let to = target(&link).unwrap();
+        beside(&to).unwrap().persist(&to).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"");
+        assert!(link.is_symlink());
+        assert!(target(folder.path()).is_err());
+        assert!(beside(Path::new("/nowhere/it")).is_err());
+    }
+}
