@@ -130,5 +130,9 @@ fn main() -> Result<()> {
         rewrites: Rc::clone(&rewrites),
     };
     let mut device = Device::new("a simulated drive", busy);
-    live::run(&mut device, &mut || Ok(rewrites.take()), &options)
+    live::end_by(live::run(
+        &mut device,
+        &mut || Ok(rewrites.take()),
+        &options,
+    )?)
 }

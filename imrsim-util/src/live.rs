@@ -23,7 +23,7 @@ use std::time::Duration;
 
 pub use self::{
     model::Model,
-    screen::run,
+    screen::{end_by, run},
     tracks::{no_rewrites, Rewrite, Rewrites},
 };
 

@@ -14,6 +14,7 @@ use std::{
     collections::hash_map::RandomState,
     hash::{BuildHasher, Hasher},
     io::{self, Write},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -270,7 +271,7 @@ struct Snapshots<'a, T> {
 }
 
 impl<T: Transport> Snapshots<'_, T> {
-    /// One, or nothing if a signal came before.
+    /// One, or nothing if a signal came before, or the drive is suspended.
     fn take(&mut self, zone: u64, which: usize) -> Result<Option<Snapshot>> {
         let cookie = self.cookies[which];
         let taken = self
@@ -278,15 +279,21 @@ impl<T: Transport> Snapshots<'_, T> {
             .snapshot(&self.geometry, zone, Quiet::Yes, cookie);
         match taken {
             Ok((_, snapshot)) => Ok(Some(snapshot)),
-            Err(error) if is_interrupted(&error) => Ok(None),
-            Err(error) => Err(error),
+            Err(error) => match kind(&error) {
+                Some(io::ErrorKind::Interrupted) => Ok(None),
+                // It is suspended. Whoever did that will resume it.
+                Some(io::ErrorKind::WouldBlock) => {
+                    thread::sleep(TICK);
+                    Ok(None)
+                }
+                _ => Err(error),
+            },
         }
     }
 }
 
-fn is_interrupted(error: &anyhow::Error) -> bool {
-    let error = error.downcast_ref::<io::Error>();
-    error.is_some_and(|error| error.kind() == io::ErrorKind::Interrupted)
+fn kind(error: &anyhow::Error) -> Option<io::ErrorKind> {
+    Some(error.downcast_ref::<io::Error>()?.kind())
 }
 
 /// The events on their way.
@@ -317,8 +324,9 @@ impl<S: Source> Reading<'_, S> {
         loop {
             let got = self.stream.read(|line| match line {
                 Line::Event(traced) if traced.dev != dev => Ok(()),
-                // Events of the whole drive are not numbered under a lock. Nothing depends on where exactly they are.
-                Line::Event(traced) if traced.zone.is_none() && reorder.is_past(&traced) => {
+                // Nothing depends on where exactly it is among events of other zones, or of the whole drive.
+                Line::Event(traced) if reorder.is_late(&traced) => {
+                    reorder.note(&traced);
                     see(traced)
                 }
                 Line::Event(traced) => {

@@ -119,6 +119,25 @@ impl Tracefs {
         }
     }
 
+    /// Removes instances of programs that were killed, as far as that is possible.
+    fn clear_up(&self) {
+        let Ok(instances) = fs::read_dir(self.root.join("instances")) else {
+            return;
+        };
+        for instance in instances.flatten() {
+            let name = instance.file_name();
+            let of = name.to_string_lossy();
+            let pid = of
+                .strip_prefix("imrsim-")
+                .map(|rest| rest.strip_prefix("show-").unwrap_or(rest));
+            let pid = pid.and_then(|pid| pid.parse::<u32>().ok());
+            if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+                // One that somebody still uses stays.
+                let _ = fs::remove_dir(instance.path());
+            }
+        }
+    }
+
     /// A new buffer of its own for events, which is off. It is removed when it is dropped.
     ///
     /// # Errors
@@ -126,6 +145,7 @@ impl Tracefs {
     /// If the kernel refuses.
     pub fn instance(&self, name: &str) -> Result<Instance> {
         let path = self.root.join("instances").join(name);
+        self.clear_up();
         let mut made = fs::create_dir(&path);
         if made
             .as_ref()
@@ -186,6 +206,8 @@ impl Instance {
             // What matters is whether lines can be read in the end.
             let _ = self.set(&format!("options/{option}"), value);
         }
+        // The names of processes are of no use here, and for them the kernel would follow each switch between them.
+        let _ = self.set("trace_options", "norecord-cmd");
         // The same on all processors, without a lock that they have to share as "global" has one; and the clock of
         // other tools, as fio's logs.
         self.set("trace_clock", "mono")?;

@@ -14,6 +14,12 @@
 
 #include "helpers.h"
 
+/* So that tools that read the buffers know what their numbers are called. */
+TRACE_DEFINE_ENUM(IMRSIM_OP_READ);
+TRACE_DEFINE_ENUM(IMRSIM_OP_WRITE);
+TRACE_DEFINE_ENUM(IMRSIM_OP_DISCARD);
+TRACE_DEFINE_ENUM(IMRSIM_OP_RESET);
+
 TRACE_EVENT_FN(map,
 	TP_PROTO(dev_t dev, u64 seq, u64 zone, const struct imrsim_run *run),
 	TP_ARGS(dev, seq, zone, run),

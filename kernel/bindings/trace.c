@@ -31,10 +31,20 @@ static u64 next_seq(void)
 	return atomic64_inc_return(&seq);
 }
 
+/*
+ * Whether somebody listens to an event: its key as a number. As a branch that the kernel patches, it could
+ * be executed while that is done, as imrsim_trace_on() comes first; emulators do not always survive that.
+ */
+#ifdef CONFIG_TRACEPOINTS
+#define IS_ON(event) static_key_enabled(&__tracepoint_##event.key)
+#else
+#define IS_ON(event) false
+#endif
+
 #define EMIT(event, ...)							\
 	do {									\
-		if (trace_##event##_enabled())					\
-			trace_##event(dev, next_seq(), ##__VA_ARGS__);		\
+		if (IS_ON(event))						\
+			trace_call__##event(dev, next_seq(), ##__VA_ARGS__);	\
 	} while (0)
 
 void imrsim_trace_map(dev_t dev, u64 zone, const struct imrsim_run *run)

@@ -3,7 +3,7 @@
 //! Settings, conditions and counters. Messages and ioctls come here alike.
 
 use super::{
-    store::{self, ConditionChange},
+    store::{self, ConditionChange, Mode},
     zones::Counters,
     Imrsim, This,
 };
@@ -51,11 +51,12 @@ impl Imrsim {
 
     /// Puts settings to use, without making that durable.
     pub(super) fn use_settings(&self, settings: &Settings) {
-        if settings.allocation() != self.phases() {
-            self.trace.strategy(settings.allocation());
-        }
+        let before = self.phases();
         for (to, value) in self.live.all().into_iter().zip(settings.values()) {
             to.store(value, Relaxed);
+        }
+        if before != self.phases() {
+            self.trace.strategy(self.phases());
         }
     }
 
@@ -156,10 +157,13 @@ pub(super) fn set_condition(this: This<'_>, zone: Option<u64>, condition: Condit
 ///
 /// # Errors
 ///
-/// `ENXIO` if there is no such zone.
+/// `ENXIO` if there is no such zone; `EAGAIN` if the device is suspended: what is forgotten then would come back.
 pub(super) fn reset_counters(this: This<'_>, zone: Option<u64>) -> Result {
     for zone in this.range(zone)? {
         if let Some(mut slot) = this.zones.lock(zone) {
+            if this.store.mode() == Mode::Closed {
+                return Err(EAGAIN);
+            }
             slot.reset_counters();
             this.trace.counters_reset(zone);
         }

@@ -236,6 +236,8 @@ pub(super) fn load_zone(this: This<'_>, device: &Device, mut bio: Deferred<Imrsi
 /// The same for somebody without a bio, who has just set `allocating`.
 pub(super) fn load_zone_now(this: This<'_>, device: &Device, zone: u64) -> Result<(), Status> {
     let data = match this.zones.lock(zone) {
+        // The device was suspended in the meantime, and everything forgotten.
+        Some(slot) if !slot.needs_loading() => return Ok(()),
         Some(slot) => fetch(this, device, zone, slot),
         None => Err(Status::IO_ERROR),
     };

@@ -9,13 +9,14 @@ use super::{
     This,
 };
 use crate::{
-    dm::{may_administer, zeros},
+    dm::{may_administer, without_io, zeros},
     imr::{
         uapi::{Mapping, ZoneSnapshot, INDICATORS, SNAPSHOT_QUIET},
         Zone,
     },
 };
 use kernel::{
+    alloc::AllocError,
     prelude::*,
     transmute::AsBytes,
     uaccess::UserSlice, //
@@ -79,26 +80,34 @@ pub(super) fn take(this: This<'_>, question: &ZoneSnapshot) -> Result<Snapshot> 
             zone_blocks: geometry.zone_blocks(),
             ..ZoneSnapshot::default()
         },
-        table: zeros(Zone::table_len(geometry))?,
-        bits: zeros(Zone::mapping_words(geometry))?,
+        table: KVVec::new(),
+        bits: KVVec::new(),
     };
-    let open = || match this.store.mode() {
-        Mode::Closed => Err(EAGAIN),
-        Mode::Writable | Mode::ReadOnly | Mode::Failed => Ok(()),
-    };
-    let held = get_zone(this, zone, stop, |_| open())? && stop == Stop::Yes;
+    if mapping_bytes != 0 {
+        without_io(|| {
+            snapshot.table = zeros(Zone::table_len(geometry))?;
+            snapshot.bits = zeros(Zone::mapping_words(geometry))?;
+            Ok::<_, AllocError>(())
+        })?;
+    }
+    let held = get_zone(this, zone, stop, |_| ensure_open(this))? && stop == Stop::Yes;
     let quiet = match held {
         true => wait_until_quiet(this, zone),
         false => Ok(()),
     };
-    let result = quiet.and_then(|()| {
-        open()?;
-        look(this, &mut snapshot)
-    });
+    let result = quiet.and_then(|()| look(this, &mut snapshot));
     if held {
         let_zone_go(this, zone);
     }
     result.map(|()| snapshot)
+}
+
+/// Whether there is anything to look at.
+fn ensure_open(this: This<'_>) -> Result {
+    match this.store.mode() {
+        Mode::Closed => Err(EAGAIN),
+        Mode::Writable | Mode::ReadOnly | Mode::Failed => Ok(()),
+    }
 }
 
 fn look(this: This<'_>, snapshot: &mut Snapshot) -> Result {
@@ -106,6 +115,7 @@ fn look(this: This<'_>, snapshot: &mut Snapshot) -> Result {
     let geometry = &this.params.geometry;
     let allocation = this.allocation();
     let mut slot = this.zones.lock(reply.zone).ok_or(ENXIO)?;
+    ensure_open(this)?;
     let entry = slot.entry(reply.zone, geometry, allocation);
     reply.mapped_blocks = entry.mapped_blocks;
     reply.used_top_blocks = entry.used_top_blocks;

@@ -188,6 +188,8 @@ impl Gate {
 pub(super) struct Summary {
     /// Its counters.
     pub(super) stats: Stats,
+    /// The counters in the zone's slot on the device.
+    pub(super) saved_stats: Stats,
     /// Blocks mapped.
     pub(super) mapped: u32,
     /// Records of the journal before here are in it.
@@ -368,7 +370,10 @@ impl Slot {
         let stats = self.counters().stats;
         let saved = match &self.data {
             Some(data) => data.saved_stats,
-            None => Stats::default(),
+            None => match &self.summary {
+                Some(summary) => summary.saved_stats,
+                None => Stats::default(),
+            },
         };
         (stats != saved).then_some(stats)
     }

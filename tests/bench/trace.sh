@@ -3,6 +3,8 @@
 # shellcheck shell=sh
 
 events=/sys/kernel/tracing/events/imrsim/enable
+# As imrsim_util record has it.
+echo norecord-cmd >/sys/kernel/tracing/trace_options
 dm_create lin "0 $ZONE_SECTORS linear /dev/ram1 0"
 
 # on_and_off CASE ARG...

@@ -66,6 +66,29 @@ test_partial_blocks_by_hand() {
     counts t host_read_requests 1 host_read_blocks 6 zero_read_blocks 5
 }
 
+# A zone whose table was not loaded again is reset as any other, and a drive that is suspended not at all.
+test_reset_while_unloaded() {
+    local t=/dev/mapper/t
+    imr t /dev/ram0 2 $SMALL
+    iotool fill $t --count 8192 --request 8
+    dmsetup suspend --noudevsync t
+    expect_fail message t reset_statistics
+    dmsetup resume --noudevsync t
+    counts t host_write_requests 1024
+    message t reset_statistics 0
+    counts t host_write_requests 0 host_write_blocks 0
+    dmsetup suspend --noudevsync t
+    dmsetup resume --noudevsync t
+    counts t host_write_requests 0 host_write_blocks 0
+    # Counters that were not touched are as they were.
+    iotool fill $t --at 8192 --count 80 --request 8
+    dmsetup suspend --noudevsync t
+    dmsetup resume --noudevsync t
+    dmsetup suspend --noudevsync t
+    dmsetup resume --noudevsync t
+    counts t host_write_requests 10
+}
+
 # requests SEED COUNT SECTORS: a fio iolog. First COUNT random reads and writes of parts of single blocks; then a write
 # of each block in order, so that all are mapped; then COUNT requests of 1 to 240 sectors. Of a request of several
 # blocks that needs both rewrites and new blocks, a part may overtake another that waits, and get the new block that

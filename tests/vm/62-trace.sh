@@ -9,6 +9,8 @@ TRACING=/sys/kernel/tracing
 trace_on() {
     [ -d $TRACING/events/imrsim ] || skip 'this kernel has no trace events'
     echo >$TRACING/trace
+    # Without the names of processes, for which code that all processors run would be patched.
+    echo norecord-cmd >$TRACING/trace_options
     echo 1 >$TRACING/events/imrsim/enable
 }
 trace_off() { echo 0 >$TRACING/events/imrsim/enable; }
@@ -28,6 +30,13 @@ traces() {
     cat >/tmp/expected
     traced | grep -v ^commit >/tmp/found || :
     diff /tmp/expected /tmp/found >/tmp/output || fail "other events than expected: $(cat /tmp/output)"
+}
+
+# trace-cmd and perf read numbers, and look here for what they are called.
+test_formats() {
+    [ -d $TRACING/events/imrsim ] || skip 'this kernel has no trace events'
+    grep -q '0, "read"' $TRACING/events/imrsim/map/format || fail "$(cat $TRACING/events/imrsim/map/format)"
+    ! grep -q IMRSIM_OP_ $TRACING/events/imrsim/map/format || fail "$(cat $TRACING/events/imrsim/map/format)"
 }
 
 # In zones of 8 groups with tops of 57 blocks and bottoms of 71, group g begins at place 128 g; its bottom at 128 g + 57.
@@ -312,5 +321,52 @@ test_show() {
     # Marks under tracks: where something was rewritten, which only trace events tell.
     [ ! -d $TRACING/events/imrsim ] || grep -q '!' /tmp/typescript || fail 'it does not show where rewrites are'
     same 'instances that are left' "$(ls $TRACING/instances 2>/dev/null)" ''
+    imr_remove t
+}
+
+# However a recorder or a view ends, the drive is not traced any longer; what one that is killed leaves, the next clears up.
+test_ends() { # limit 60
+    local signal pid t=/dev/mapper/t
+    [ -d $TRACING/events/imrsim ] || skip 'this kernel has no trace events'
+    imr t /dev/ram0 1 $SMALL
+    for signal in HUP TERM KILL QUIT; do
+        imrsim_util record $t -o /tmp/$signal >/tmp/recorder 2>&1 &
+        pid=$!
+        wait_for_recorder
+        iotool fill $t --count 80
+        kill -$signal $pid
+        wait $pid || :
+        [ $signal = KILL ] || check imrsim_util show --svg /tmp/$signal -o /tmp/picture.svg
+        [ $signal = KILL ] || same "instances after $signal" "$(ls $TRACING/instances)" ''
+    done
+    need script
+    for signal in HUP TERM; do
+        # The view is the child of script's shell.
+        sleep "$((4 * SLOWER))" | screen "imrsim_util show $t" &
+        pid=$!
+        wait_for_recorder
+        ls $TRACING/instances | grep -q imrsim-show || fail 'the view does not look at events'
+        killall -$signal imrsim_util
+        wait $pid || :
+        same "instances after $signal" "$(ls $TRACING/instances)" ''
+    done
+    imr_remove t
+}
+
+# A drive that is suspended when its recording ends is waited for.
+test_record_waits_for_resume() {
+    local pid t=/dev/mapper/t
+    [ -d $TRACING/events/imrsim ] || skip 'this kernel has no trace events'
+    imr t /dev/ram0 1 $SMALL
+    imrsim_util record $t -o /tmp/resumed >/tmp/recorder 2>&1 &
+    pid=$!
+    wait_for_recorder
+    iotool fill $t --count 80
+    dmsetup suspend --noudevsync t
+    kill -INT $pid
+    sleep 1
+    dmsetup resume --noudevsync t
+    wait $pid || fail "the recorder failed: $(cat /tmp/recorder)"
+    check imrsim_util show --svg /tmp/resumed -o /tmp/picture.svg
     imr_remove t
 }

@@ -25,10 +25,7 @@ use nix::{
     unistd::Pid,
 };
 use serde::Serialize;
-use signal_hook::{
-    consts::{SIGINT, SIGTERM},
-    flag,
-};
+use signal_hook::flag;
 use tempfile::NamedTempFile;
 
 use crate::{
@@ -124,6 +121,9 @@ impl RecordArgs {
         let (summary, to) = match done {
             Ok(done) => done,
             Err(error) => {
+                // The drive is not to pay for events that nobody wants.
+                drop(stream);
+                drop(instance);
                 if running.command_runs() {
                     writeln!(err, "error: {error:#}; waiting for the command to end")?;
                     running.wait()?;
@@ -140,6 +140,13 @@ impl RecordArgs {
         if let Err(error) = instance.remove() {
             writeln!(err, "warning: {error:#}")?;
         }
+        if running.interrupted && running.command_runs() {
+            writeln!(
+                err,
+                "{} is complete; waiting for the command to end (Ctrl-C again leaves it running)",
+                self.output.display()
+            )?;
+        }
         let status = running.wait()?;
 
         let Summary {
@@ -152,11 +159,18 @@ impl RecordArgs {
         } = summary;
         writeln!(
             err,
-            "{}: {}, {events} events in {seconds:.1} s: {requests} requests, {rewrites} rewrites, in {zones} zones; \
+            "{}: {}, {events} events in {seconds:.1} s: {requests} requests, {rewrites} rewrites, in {zones} zone{}; \
              {lost} lost",
             self.output.display(),
-            Bytes(bytes)
+            Bytes(bytes),
+            if zones == 1 { "" } else { "s" }
         )?;
+        if events == 0 {
+            writeln!(
+                err,
+                "warning: nothing happened in the drive: there is nothing to show"
+            )?;
+        }
         if self.json {
             let interrupted = running.interrupted;
             report::json(
@@ -239,7 +253,7 @@ struct Running<'a> {
     command: &'a [OsString],
     json: bool,
     duration: Option<Duration>,
-    signals: [(Signal, Arc<AtomicBool>); 2],
+    signals: [(Signal, Arc<AtomicBool>); 4],
     interrupted: bool,
     began: Option<Instant>,
     child: Option<Child>,
@@ -250,12 +264,17 @@ struct Running<'a> {
 
 impl<'a> Running<'a> {
     fn new(args: &'a RecordArgs) -> Result<Self> {
-        let signals =
-            [(Signal::SIGINT, SIGINT), (Signal::SIGTERM, SIGTERM)].map(|(signal, number)| {
-                let came = Arc::new(AtomicBool::new(false));
-                flag::register(number, Arc::clone(&came)).map(|_| (signal, came))
-            });
-        let [int, term] = signals;
+        let [int, term, hup, quit] = [
+            Signal::SIGINT,
+            Signal::SIGTERM,
+            Signal::SIGHUP,
+            Signal::SIGQUIT,
+        ]
+        .map(|signal| {
+            let came = Arc::new(AtomicBool::new(false));
+            // CAST: the number of the signal.
+            flag::register(signal as i32, Arc::clone(&came)).map(|_| (signal, came))
+        });
         // A command has the terminal for itself.
         let bar = match args.command.is_empty() {
             true => ProgressBar::new_spinner(),
@@ -267,7 +286,7 @@ impl<'a> Running<'a> {
             command: &args.command,
             json: args.json,
             duration: args.duration,
-            signals: [int?, term?],
+            signals: [int?, term?, hup?, quit?],
             interrupted: false,
             began: None,
             child: None,
@@ -327,6 +346,10 @@ impl<'a> Running<'a> {
 impl Control for Running<'_> {
     fn begun(&mut self) -> Result<()> {
         self.began = Some(Instant::now());
+        if self.command.is_empty() && self.bar.is_hidden() {
+            // For scripts, which have to know when to begin.
+            writeln!(io::stderr(), "recording")?;
+        }
         let Some((program, args)) = self.command.split_first() else {
             return Ok(());
         };

@@ -167,13 +167,16 @@ impl ShowArgs {
         // Where a rewrite is, is known from trace events, which are for root.
         let instance = tracefs::dev_of(&self.subject).and_then(watch_rewrites);
         let pipe = instance.as_ref().map(Instance::pipe);
-        match pipe {
+        let ended = match pipe {
             Ok(Ok(pipe)) => {
                 let mut stream = Stream::new(pipe);
                 live::run(&mut device, &mut || rewrites(&mut stream), &options)
             }
             Ok(Err(_)) | Err(_) => live::run(&mut device, &mut live::no_rewrites, &options),
-        }
+        };
+        // Whatever ended it: the events are not collected any longer.
+        drop(instance);
+        live::end_by(ended?)
     }
 
     fn run_recording(&self, output: &Path, out: &mut dyn Write) -> Result<()> {

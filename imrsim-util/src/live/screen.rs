@@ -41,7 +41,8 @@ use crate::device::{Device, Transport};
 const NAP: Duration = Duration::from_millis(100);
 
 /// Shows a drive on the terminal until somebody has seen enough. The terminal is as before afterwards,
-/// be it that this fails, panics, or is ended by a signal, which then ends the program.
+/// be it that this fails, panics, or is ended by a signal; that is returned, and the caller is to let it
+/// [end the program](end_by) when there is nothing more to be put in order.
 ///
 /// # Errors
 ///
@@ -50,7 +51,7 @@ pub fn run<T: Transport>(
     device: &mut Device<T>,
     rewrites: &mut Rewrites<'_>,
     options: &Options,
-) -> Result<()> {
+) -> Result<Option<i32>> {
     // What is wrong from the beginning is said before the screen changes.
     let mut model = Model::new(device, options)?;
     let signal = watch_signals()?;
@@ -67,15 +68,20 @@ pub fn run<T: Transport>(
             }
             Woken::Event(event) => match react(&event, &mut model, &mut screen)? {
                 Then::GoOn => {}
-                Then::Quit => return Ok(()),
+                Then::Quit => return Ok(None),
             },
-            Woken::Signal(signal) => {
-                drop(screen);
-                emulate_default_handler(signal)?;
-                return Ok(());
-            }
+            Woken::Signal(signal) => return Ok(Some(signal)),
         }
     }
+}
+
+/// Ends the program by a signal that came while the drive was shown, if one did.
+///
+/// # Errors
+///
+/// If that cannot be.
+pub fn end_by(signal: Option<i32>) -> Result<()> {
+    Ok(signal.map_or(Ok(()), emulate_default_handler)?)
 }
 
 fn react(event: &Event, model: &mut Model, screen: &mut Screen) -> Result<Then> {

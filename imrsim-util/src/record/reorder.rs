@@ -5,7 +5,7 @@
 
 use std::{
     cmp::{Ordering, Reverse},
-    collections::BinaryHeap,
+    collections::{BinaryHeap, HashMap},
 };
 
 use anyhow::{bail, Result};
@@ -46,6 +46,8 @@ pub struct Reorder {
     held: BinaryHeap<Reverse<BySeq>>,
     /// The number of the last that was given out.
     last: Option<u64>,
+    /// The same for each zone: only within a zone does the order matter.
+    last_in: HashMap<u64, u64>,
     /// The largest number that has come.
     newest: u64,
     /// Up to this number, all are there.
@@ -55,18 +57,31 @@ pub struct Reorder {
 }
 
 impl Reorder {
-    /// Whether an event comes too late: events behind it were given out.
-    pub fn is_past(&self, traced: &Traced) -> bool {
-        self.last.is_some_and(|last| traced.seq <= last)
+    /// Whether an event comes late, but not too late: events behind it were given out, but none of its zone.
+    pub fn is_late(&self, traced: &Traced) -> bool {
+        self.last.is_some_and(|last| traced.seq <= last) && self.after(traced).is_none()
+    }
+
+    /// The number of an event of its zone that is behind it and was given out.
+    fn after(&self, traced: &Traced) -> Option<u64> {
+        let last = self.last_in.get(&traced.zone?).copied();
+        last.filter(|last| traced.seq <= *last)
+    }
+
+    /// Notes that an event is given out.
+    pub fn note(&mut self, traced: &Traced) {
+        if let Some(zone) = traced.zone {
+            self.last_in.insert(zone, traced.seq);
+        }
     }
 
     /// Takes an event.
     ///
     /// # Errors
     ///
-    /// If it [comes too late](Self::is_past).
+    /// If it comes too late: events of its zone that are behind it were given out.
     pub fn push(&mut self, traced: Traced) -> Result<()> {
-        if let Some(last) = self.last.filter(|_| self.is_past(&traced)) {
+        if let Some(last) = self.after(&traced) {
             bail!(
                 "events come in too great a disorder: number {} behind number {last}",
                 traced.seq
@@ -88,6 +103,7 @@ impl Reorder {
         }
         let Reverse(BySeq(first)) = self.held.pop()?;
         self.last = Some(first.seq);
+        self.note(&first);
         Some(first)
     }
 
@@ -140,6 +156,23 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_late_is_so_in_its_zone_only() {
+        let mut reorder = Reorder::default();
+        reorder.push(traced(7)).unwrap();
+        reorder.settle();
+        reorder.settle();
+        assert_eq!(ready(&mut reorder), [7]);
+        let other = |seq| Traced {
+            zone: Some(1),
+            ..traced(seq)
+        };
+        assert!(reorder.is_late(&other(5)) && !reorder.is_late(&other(8)));
+        reorder.note(&other(5));
+        assert!(!reorder.is_late(&other(4)) && reorder.push(other(4)).is_err());
+        assert!(reorder.push(traced(6)).is_err());
     }
 
     #[test]

@@ -104,7 +104,6 @@ impl Keeper {
             let journal = cx.store().journal.lock();
             (journal.durable(), journal.added())
         };
-        let first = next;
         let settings = cx.this.settings();
         let mut config =
             (settings != self.superblock.settings).then_some(Record::Config { settings });
@@ -117,11 +116,9 @@ impl Keeper {
                 })?;
             wrote = true;
             self.superblock.settings = settings;
+            cx.this.trace.commit(written.wrapping_sub(next));
             next = written;
             self.free(cx, next);
-        }
-        if wrote {
-            cx.this.trace.commit(next.wrapping_sub(first));
         }
         Ok((wrote, position.unwrap_or(Position::start_of(self.head))))
     }

@@ -224,6 +224,7 @@ fn load_headers(
                 furthest = furthest.max(header.position);
                 Summary {
                     stats: header.stats,
+                    saved_stats: header.stats,
                     mapped: header.mapped,
                     position: header.position,
                 }
