@@ -4,9 +4,9 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File, Permissions},
+    fs::File,
     io::{self, BufWriter, Write},
-    os::unix::{fs::PermissionsExt, process::ExitStatusExt},
+    os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::{self, Child, Command, ExitStatus, Stdio},
     sync::{
@@ -29,8 +29,8 @@ use signal_hook::{
     consts::{SIGINT, SIGTERM},
     flag,
 };
-use tempfile::NamedTempFile;
 
+use super::output::{beside, target};
 use crate::{
     device::Device,
     exit::usage,
@@ -182,37 +182,6 @@ fn shown(status: ExitStatus) -> String {
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => status.to_string(),
     }
-}
-
-/// The file to write, which may be there and then is a regular one.
-fn target(path: &Path) -> Result<PathBuf> {
-    let shown = path.display();
-    if path == Path::new("-") {
-        return Err(usage("a recording needs a file: use -o FILE"));
-    }
-    match path.metadata() {
-        Ok(metadata) if metadata.is_file() => {
-            fs::canonicalize(path).with_context(|| format!("cannot write {shown}"))
-        }
-        Ok(_) => bail!("{shown} is something else than a file"),
-        Err(_) => Ok(path.to_owned()),
-    }
-}
-
-/// A file in the same folder, which is gone if it does not get its place in the end.
-fn beside(path: &Path) -> Result<NamedTempFile> {
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    tempfile::Builder::new()
-        .prefix(&name)
-        // As any new file; the umask takes its part of it.
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)
-        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// A file whose errors have its name.
@@ -370,6 +339,8 @@ impl Control for Running<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use clap::Parser;
 
     use super::*;
