@@ -99,7 +99,7 @@ pub(super) struct ShowArgs {
     /// The font of a PNG, a TrueType or OpenType file [default: DejaVu Sans]
     #[arg(long, value_name = "FILE", requires = "png")]
     font: Option<PathBuf>,
-    /// Of so many requests at most, the page shows each as a step of its own
+    /// Of so many requests, or runs of them, at most, the page shows each as a step of its own
     #[arg(long, value_name = "N", requires = "html", value_parser = parse_count)]
     detail: Option<u64>,
 }
