@@ -5,6 +5,7 @@
 mod devices;
 mod drives;
 mod generate;
+mod output;
 mod record;
 mod replay;
 mod show;

@@ -23,6 +23,14 @@ use crate::recording::{Event, Header, Item, Player, Reader};
 /// A recording on disk.
 pub type FilePlayer = Player<BufReader<File>>;
 
+/// What is counted of a zone.
+#[derive(Clone, Copy, Debug, Default)]
+struct Zone {
+    requests: u64,
+    steps: u64,
+    events: u64,
+}
+
 /// A zone of a recording that is to be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chosen {
@@ -32,8 +40,10 @@ pub struct Chosen {
     pub zone: u64,
     /// How many zones were recorded.
     pub recorded: u64,
-    /// Requests to the zone.
+    /// Requests to the zone, as the drive counts them.
     pub requests: u64,
+    /// Steps: events of requests. A drive of the kernel has one for each run of a request.
+    pub steps: u64,
     /// Its events.
     pub events: u64,
 }
@@ -47,38 +57,39 @@ impl Chosen {
     pub fn of(path: &Path, zone: Option<u64>) -> Result<Self> {
         let shown = path.display();
         let mut reader = open(path)?;
-        let mut counts: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        let mut counts: BTreeMap<u64, Zone> = BTreeMap::new();
         while let Some(item) = reader.next_item().with_context(|| shown.to_string())? {
             match item {
                 Item::Start(snapshot) => {
-                    counts.insert(snapshot.zone, (0, 0));
+                    counts.insert(snapshot.zone, Zone::default());
                 }
                 Item::Event { zone, event, .. } if !event.is_of_drive() => {
-                    let (requests, events) = counts.entry(zone).or_default();
-                    *requests += u64::from(matches!(event, Event::Request(_)));
-                    *events += 1;
+                    let zone = counts.entry(zone).or_default();
+                    if let Event::Request(request) = event {
+                        zone.steps += 1;
+                        zone.requests += u64::from(!request.more);
+                    }
+                    zone.events += 1;
                 }
                 _ => {}
             }
         }
         // Of equals, the first.
-        let busiest = counts
-            .iter()
-            .rev()
-            .max_by_key(|(_, (requests, _))| *requests);
+        let busiest = counts.iter().rev().max_by_key(|(_, zone)| zone.requests);
         let busiest = busiest.map(|(zone, _)| *zone);
         let Some(zone) = zone.or(busiest) else {
             bail!("{shown}: nothing was recorded");
         };
-        let Some(&(requests, events)) = counts.get(&zone) else {
+        let Some(counted) = counts.get(&zone) else {
             bail!("{shown}: nothing was recorded of zone {zone}");
         };
         Ok(Self {
             header: *reader.header(),
             zone,
             recorded: counts.len() as u64,
-            requests,
-            events,
+            requests: counted.requests,
+            steps: counted.steps,
+            events: counted.events,
         })
     }
 

@@ -19,7 +19,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use imrsim_core::{Allocation, Geometry};
 use imrsim_util::{
     drive::Drive,
-    recording::{Clock, Header, Item, Reader, Source, Writer},
+    recording::{Clock, Event, Header, Item, Op, Reader, Request, Source, Writer},
     rng::Rng,
     show::{
         page,
@@ -108,6 +108,39 @@ fn with_times(path: &Path) {
             Item::Start(snapshot) => writer.start(&snapshot).unwrap(),
             Item::Event { time, zone, event } => {
                 writer.event(time * 1_500_000, zone, &event).unwrap();
+            }
+            Item::Final(snapshot) => writer.end(&snapshot).unwrap(),
+        }
+    }
+    fs::write(path, writer.finish().unwrap()).unwrap();
+}
+
+/// The recording as one of a drive that has a run of its own, which does not count, before each third request.
+fn with_runs(path: &Path) {
+    let bytes = fs::read(path).unwrap();
+    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let header = Header {
+        source: Source::Kernel,
+        ..*reader.header()
+    };
+    let mut writer = Writer::new(header, Vec::new()).unwrap();
+    let mut requests = 0;
+    while let Some(item) = reader.next_item().unwrap() {
+        match item {
+            Item::Start(snapshot) => writer.start(&snapshot).unwrap(),
+            Item::Event { time, zone, event } => {
+                if let Event::Request(request) = event {
+                    requests += 1;
+                    if requests % 3 == 0 {
+                        let more = Event::Request(Request {
+                            more: true,
+                            op: Op::Discard,
+                            ..request
+                        });
+                        writer.event(time, zone, &more).unwrap();
+                    }
+                }
+                writer.event(time, zone, &event).unwrap();
             }
             Item::Final(snapshot) => writer.end(&snapshot).unwrap(),
         }
@@ -238,7 +271,7 @@ fn in_browser<F: std::future::Future<Output = ()>>(
     name: &str,
     requests: u32,
     detail: u64,
-    has_times: bool,
+    change: impl FnOnce(&Path),
     test: impl FnOnce(Shown, Vec<(Counts, Step)>) -> F,
 ) {
     let Some((browser, driver)) = programs(name) else {
@@ -247,9 +280,7 @@ fn in_browser<F: std::future::Future<Output = ()>>(
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("run.imrtrace");
     record(&recording, requests, Geometry::new(57, 71, 8).unwrap());
-    if has_times {
-        with_times(&recording);
-    }
+    change(&recording);
     let chosen = Chosen::of(&recording, None).unwrap();
     let moments = moments(&recording, &chosen);
     let page = folder.path().join("run.html");
@@ -268,7 +299,7 @@ fn each_request_is_a_step() {
         "each request",
         3000,
         1_000_000,
-        false,
+        |_| {},
         |page, moments| async move {
             let steps = moments.len();
             let state = page.state().await;
@@ -361,31 +392,64 @@ fn each_request_is_a_step() {
 
 #[test]
 fn many_requests_are_grouped() {
-    in_browser("groups", 3000, 100, true, |page, moments| async move {
-        let state = page.state().await;
-        assert_eq!(state["steps"], json!(100));
-        for position in [100, 1, 50, 49, 2] {
-            page.run(&format!("window.imrsim.seek({position});")).await;
-            check(&page.state().await, &moments[position * 30 - 1].0);
-        }
-        let text = page.client.find(Locator::Id("position")).await.unwrap();
-        let text = text.text().await.unwrap();
-        assert_eq!(text, "Request 60 of 3,000, 0.090000 s");
-        // A driver cannot type '+' on every keyboard.
-        let faster = "for (let i = 0; i < 9; i++) {
+    in_browser(
+        "groups",
+        3000,
+        100,
+        with_times,
+        |page, moments| async move {
+            let state = page.state().await;
+            assert_eq!(state["steps"], json!(100));
+            for position in [100, 1, 50, 49, 2] {
+                page.run(&format!("window.imrsim.seek({position});")).await;
+                check(&page.state().await, &moments[position * 30 - 1].0);
+            }
+            let text = page.client.find(Locator::Id("position")).await.unwrap();
+            let text = text.text().await.unwrap();
+            assert_eq!(text, "Request 60 of 3,000, 0.090000 s");
+            // A driver cannot type '+' on every keyboard.
+            let faster = "for (let i = 0; i < 9; i++) {
                 document.body.dispatchEvent(new KeyboardEvent('keydown', { key: '+', bubbles: true }));
             }
             return document.getElementById('speed').value;";
-        assert_eq!(page.run(faster).await, json!("60"));
-        page.run("window.imrsim.seek(0); window.imrsim.play();")
+            assert_eq!(page.run(faster).await, json!("60"));
+            page.run("window.imrsim.seek(0); window.imrsim.play();")
+                .await;
+            page.wait("it plays to its end", |state| {
+                state["position"] == json!(100)
+            })
             .await;
-        page.wait("it plays to its end", |state| {
-            state["position"] == json!(100)
-        })
-        .await;
-        check(&page.state().await, &moments[2999].0);
-        page.close().await;
-    });
+            check(&page.state().await, &moments[2999].0);
+            page.close().await;
+        },
+    );
+}
+
+#[test]
+fn runs_are_steps_and_one_of_them_is_the_request() {
+    for (detail, per_step) in [(1000, 1), (40, 10)] {
+        in_browser("runs", 300, detail, with_runs, |page, moments| async move {
+            assert_eq!(moments.len(), 400);
+            assert_eq!(moments[399].0.requests, 300);
+            let steps = 400 / per_step;
+            assert_eq!(page.state().await["steps"], json!(steps));
+            for position in [steps, 3, 4, 1] {
+                page.run(&format!("window.imrsim.seek({position});")).await;
+                check(&page.state().await, &moments[position * per_step - 1].0);
+            }
+            page.run(&format!("window.imrsim.seek({steps});")).await;
+            let text = |id| page.client.find(Locator::Id(id));
+            let shown = text("position").await.unwrap().text().await.unwrap();
+            assert_eq!(shown, "Request 300 of 300");
+            let shown = text("detail").await.unwrap().text().await.unwrap();
+            let expected = match per_step {
+                1 => "Each step is a run of a request: 400 of 300 requests in all",
+                _ => "400 runs of requests are too many",
+            };
+            assert!(shown.starts_with(expected), "{shown}");
+            page.close().await;
+        });
+    }
 }
 
 /// Of ten million events, the page shows groups: small, exact, and at once wherever it is sent.

@@ -11,6 +11,7 @@ use std::{
 use imrsim_core::{Allocation, Geometry};
 use imrsim_util::{
     drive::Drive,
+    recording::{Event, Item, Op, Reader, Request, Writer},
     show::{
         picture::{At, Moment, Picture, Shape},
         png, svg, Chosen,
@@ -80,6 +81,48 @@ fn a_moment_is_that_after_a_request() {
         never.to_string().ends_with("zone 0 never comes to that"),
         "{never}"
     );
+}
+
+/// Requests of two steps: the second counts.
+#[test]
+fn runs_of_a_request_are_one_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.imrtrace");
+    record(&path);
+    let bytes = std::fs::read(&path).unwrap();
+    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut writer = Writer::new(*reader.header(), Vec::new()).unwrap();
+    while let Some(item) = reader.next_item().unwrap() {
+        match item {
+            Item::Start(snapshot) => writer.start(&snapshot).unwrap(),
+            Item::Event { time, zone, event } => {
+                if let Event::Request(request) = event {
+                    let more = Request {
+                        op: Op::Discard,
+                        more: true,
+                        ..request
+                    };
+                    writer.event(time, zone, &Event::Request(more)).unwrap();
+                }
+                writer.event(time, zone, &event).unwrap();
+            }
+            Item::Final(snapshot) => writer.end(&snapshot).unwrap(),
+        }
+    }
+    std::fs::write(&path, writer.finish().unwrap()).unwrap();
+
+    let chosen = Chosen::of(&path, None).unwrap();
+    assert_eq!((chosen.zone, chosen.requests, chosen.steps), (1, 5, 10));
+    let shown = |at| texts(&Picture::new(&Moment::of(&path, &chosen, at).unwrap()));
+    assert!(shown(At::Request(0)).contains("before the first request"));
+    // The request itself is there with its last run, and not the first run of the next.
+    let first = shown(At::Request(1));
+    assert!(first.contains("after request 1 of 5"), "{first}");
+    assert!(first.contains("the host wrote 10, 0 more"), "{first}");
+    assert_eq!(shown(At::Share(0.2)), first);
+    let last = shown(At::Share(1.0));
+    assert!(last.contains("after request 5 of 5"), "{last}");
+    assert_eq!(shown(At::Request(5)), last);
 }
 
 #[test]

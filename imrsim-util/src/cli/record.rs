@@ -4,10 +4,9 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File, Permissions},
     io::{self, BufWriter, Write},
-    os::unix::{fs::PermissionsExt, process::ExitStatusExt},
-    path::{Path, PathBuf},
+    os::unix::process::ExitStatusExt,
+    path::PathBuf,
     process::{self, Child, Command, ExitStatus, Stdio},
     sync::{
         atomic::{AtomicBool, Ordering},
@@ -26,8 +25,8 @@ use nix::{
 };
 use serde::Serialize;
 use signal_hook::flag;
-use tempfile::NamedTempFile;
 
+use super::output::{beside, target, Named};
 use crate::{
     device::Device,
     exit::usage,
@@ -111,7 +110,7 @@ impl RecordArgs {
         let to = BufWriter::with_capacity(
             1 << 17,
             Named {
-                path: &path,
+                path: path.clone(),
                 file: file.as_file().try_clone()?,
             },
         );
@@ -195,56 +194,6 @@ fn shown(status: ExitStatus) -> String {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => status.to_string(),
-    }
-}
-
-/// The file to write, which may be there and then is a regular one.
-fn target(path: &Path) -> Result<PathBuf> {
-    let shown = path.display();
-    if path == Path::new("-") {
-        return Err(usage("a recording needs a file: use -o FILE"));
-    }
-    match path.metadata() {
-        Ok(metadata) if metadata.is_file() => {
-            fs::canonicalize(path).with_context(|| format!("cannot write {shown}"))
-        }
-        Ok(_) => bail!("{shown} is something else than a file"),
-        Err(_) => Ok(path.to_owned()),
-    }
-}
-
-/// A file in the same folder, which is gone if it does not get its place in the end.
-fn beside(path: &Path) -> Result<NamedTempFile> {
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    tempfile::Builder::new()
-        .prefix(&name)
-        // As any new file; the umask takes its part of it.
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)
-        .with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// A file whose errors have its name.
-struct Named<'a> {
-    path: &'a Path,
-    file: File,
-}
-
-impl Write for Named<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes).map_err(|error| {
-            let text = format!("cannot write {}: {error}", self.path.display());
-            io::Error::new(error.kind(), text)
-        })
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -393,6 +342,8 @@ impl Control for Running<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, path::Path};
+
     use clap::Parser;
 
     use super::*;

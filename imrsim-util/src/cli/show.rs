@@ -11,10 +11,11 @@ use std::{
     time::Duration,
 };
 
+use ab_glyph::FontVec;
 use anyhow::Result;
 use clap::{ArgGroup, Args};
 
-use super::traces::create;
+use super::output::Output;
 use crate::{
     device::Device,
     exit::usage,
@@ -98,7 +99,7 @@ pub(super) struct ShowArgs {
     /// The font of a PNG, a TrueType or OpenType file [default: DejaVu Sans]
     #[arg(long, value_name = "FILE", requires = "png")]
     font: Option<PathBuf>,
-    /// Of so many requests at most, the page shows each as a step of its own
+    /// Of so many requests, or runs of them, at most, the page shows each as a step of its own
     #[arg(long, value_name = "N", requires = "html", value_parser = parse_count)]
     detail: Option<u64>,
 }
@@ -188,29 +189,43 @@ impl ShowArgs {
                  'imrsim_util simulate --record' makes recordings"
             )));
         }
-        let to_terminal = output == Path::new("-") && std::io::stdout().is_terminal();
-        if self.png && to_terminal {
+        if recording.metadata().is_ok_and(|it| !it.is_file()) {
+            return Err(usage(format!(
+                "{shown} is no file: a recording is read twice"
+            )));
+        }
+        let to_stdout = output == Path::new("-");
+        if self.png && to_stdout && std::io::stdout().is_terminal() {
             return Err(usage("a PNG is nothing for a terminal: use -o FILE"));
         }
-        let create = |out| -> Result<BufWriter<Box<dyn Write + '_>>> {
-            Ok(BufWriter::new(create(output, Some(recording), out)?))
-        };
         let chosen = Chosen::of(recording, self.zone)?;
-        if self.html {
-            let mut file = create(out)?;
-            let detail = self.detail.unwrap_or(page::DETAIL);
-            return page::write(recording, &chosen, detail, &mut file);
-        }
         let font = self
             .png
             .then(|| png::font(self.font.as_deref()))
             .transpose()?;
-        let at = self.at.unwrap_or(At::Share(1.0));
-        let picture = Picture::new(&Moment::of(recording, &chosen, at)?);
-        let mut file = create(out)?;
-        match font {
-            Some(font) => png::write(&picture, self.width, &font, &mut file),
-            None => svg::write(&picture, self.width, &mut file),
+        if to_stdout {
+            let mut out = BufWriter::new(out);
+            return self.show(&chosen, font.as_ref(), &mut out);
         }
+        let file = Output::create(output, Some(recording))?;
+        self.show(&chosen, font.as_ref(), &mut *file.writer()?)?;
+        file.finish()
+    }
+
+    /// Writes the page or the picture.
+    fn show(&self, chosen: &Chosen, font: Option<&FontVec>, out: &mut dyn Write) -> Result<()> {
+        let recording = &self.subject;
+        if self.html {
+            let detail = self.detail.unwrap_or(page::DETAIL);
+            page::write(recording, chosen, detail, out)?;
+        } else {
+            let at = self.at.unwrap_or(At::Share(1.0));
+            let picture = Picture::new(&Moment::of(recording, chosen, at)?);
+            match font {
+                Some(font) => png::write(&picture, self.width, font, out)?,
+                None => svg::write(&picture, self.width, out)?,
+            }
+        }
+        Ok(out.flush()?)
     }
 }

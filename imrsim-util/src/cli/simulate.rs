@@ -14,8 +14,9 @@ use clap::{ArgGroup, Args};
 use imrsim_core::{Allocation, Geometry};
 use indicatif::MultiProgress;
 
-use super::traces::{
-    accept, check_readable_twice, create, create_file, no_requests, ReadArgs, FORMATS,
+use super::{
+    output::Output,
+    traces::{accept, check_readable_twice, create, no_requests, ReadArgs, FORMATS},
 };
 use crate::{
     control::Scope,
@@ -122,11 +123,11 @@ impl SimulateArgs {
             }
             Ok(())
         };
-        let prepare = |drive: &mut Drive| match &self.record {
-            Some(path) => drive.record(
-                self.record_zone,
-                create_file(path, self.traces.first().map(PathBuf::as_path))?,
-            ),
+        let input = self.traces.first().map(PathBuf::as_path);
+        let create_recording = |path: &PathBuf| Output::create(path, input);
+        let recording = self.record.as_ref().map(create_recording).transpose()?;
+        let prepare = |drive: &mut Drive| match &recording {
+            Some(recording) => drive.record(self.record_zone, recording.writer()?),
             None => Ok(()),
         };
         let finish = |mut drive: Drive| {
@@ -159,8 +160,11 @@ impl SimulateArgs {
                 runs,
             });
         }
+        if let Some(recording) = recording.filter(|_| empty < self.traces.len()) {
+            recording.finish()?;
+        }
         if let (Some(path), Some(statistics)) = (expected, &in_full) {
-            let mut file = create(path, self.traces.first().map(PathBuf::as_path), out)?;
+            let mut file = create(path, input, out)?;
             report::json(statistics, &mut file)?;
             file.flush()?;
         }

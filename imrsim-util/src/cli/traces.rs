@@ -3,7 +3,7 @@
 //! The commands below `trace`, and how all commands read traces.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{BufWriter, Write},
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
@@ -14,6 +14,7 @@ use anyhow::{bail, ensure, Context, Result};
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 
+use super::output;
 use crate::{
     exit::usage,
     number::{parse_count, parse_size, parse_time},
@@ -602,24 +603,7 @@ pub(super) fn create<'a>(
     if path == Path::new("-") {
         return Ok(Box::new(out));
     }
-    Ok(create_file(path, input)?)
-}
-
-/// The same for a file.
-pub(super) fn create_file(path: &Path, input: Option<&Path>) -> Result<Box<dyn Write + Send>> {
-    let shown = path.display();
-    if let Ok(metadata) = path.metadata() {
-        if metadata.file_type().is_block_device() {
-            bail!("{shown} is a device: this would destroy what is on it");
-        }
-        let same = |input| {
-            let canonical = |path: &Path| fs::canonicalize(path).ok();
-            metadata.is_file() && canonical(input) == canonical(path)
-        };
-        if input.is_some_and(same) {
-            return Err(usage(format!("{shown} is the trace that is read")));
-        }
-    }
-    let file = File::create(path).with_context(|| format!("cannot write {shown}"))?;
+    output::check(path, input)?;
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(Box::new(BufWriter::new(file)))
 }

@@ -35,15 +35,18 @@ class Page {
     element("map-note").textContent =
       "Point at a block to see where it is. Left numbers: track groups. Along a track from left to right.";
     element("made-by").textContent = `Made by imrsim_util ${about.version}.`;
+    const hasRuns = about.runs > about.requests;
+    const unit = hasRuns ? "runs of requests" : "requests";
+    const one = hasRuns ? "a run of a request" : "one request";
     element("detail").textContent = about.perStep > 1
-      ? `${said(about.requests)} requests are too many for one page: each step stands for ${said(about.perStep)}. Counts and ` +
+      ? `${said(about.runs)} ${unit} are too many for one page: each step stands for ${said(about.perStep)}. Counts and ` +
         "allocated blocks are exact; tracks glow as much as they were written, and the last request of each step is shown block by block."
-      : `Each step is one request: ${said(about.requests)} in all (${several(about.events, "event")} recorded).`;
+      : `Each step is ${one}: ${hasRuns ? `${said(about.runs)} of ${several(about.requests, "request")}` : said(about.requests)} in all (${several(about.events, "event")} recorded).`;
     element("share").textContent = `${((about.bottom / (about.top + about.bottom)) * 100).toFixed(0)} %`;
     element("scrub").max = about.steps;
     const speeds = SPEEDS.filter((speed) => speed <= Math.max(about.steps, 5));
     element("speed").replaceChildren(...speeds.map((speed) => {
-      const what = about.perStep > 1 ? "steps" : "requests";
+      const what = about.perStep > 1 || hasRuns ? "steps" : "requests";
       return new Option(`${said(speed)} ${what} a second`, speed);
     }));
     const whole = speeds.find((speed) => about.steps / speed <= 60) ?? speeds.at(-1);

@@ -3,7 +3,7 @@
 //! A page that plays a recording: one HTML file with everything in it.
 //!
 //! The steps are packed as numbers of as many bytes as they need, compressed, and unpacked by
-//! `page.js`, whose `Decoder` is the other side of [`Packer`]. Of a recording with very many requests, a step
+//! `page.js`, whose `Decoder` is the other side of [`Packer`]. Of a recording with very many steps, a step
 //! of the page is a group of them: counts are exact, the places in use, too, and of what happened
 //! to blocks there is the last request of the group and how much each track was written.
 
@@ -29,9 +29,9 @@ const JS: &str = concat!(
     include_str!("page.js"),
 );
 
-/// Up to so many requests, each is a step of its own.
+/// Up to so many steps of the recording, each is one of the page.
 pub const DETAIL: u64 = 300_000;
-/// How many steps there are of more requests, at most.
+/// How many there are on the page if there are more, at most.
 const GROUPS: u64 = 20_000;
 
 /// What the page knows besides the steps.
@@ -50,23 +50,26 @@ struct About<'a> {
     source: &'static str,
     has_time: bool,
     requests: u64,
+    /// Of the recording: requests, or runs of them.
+    runs: u64,
     events: u64,
+    /// Of the page.
     steps: u64,
     per_step: u64,
     /// What the page has to count up to.
     last: Counts,
 }
 
-/// Writes the page that plays a zone of the recording `path`. Up to `detail` requests, each is a step
-/// of its own.
+/// Writes the page that plays a zone of the recording `path`. Up to `detail` steps, each is one
+/// of the page.
 ///
 /// # Errors
 ///
 /// If the recording is damaged, or `out` cannot be written.
 pub fn write(path: &Path, chosen: &Chosen, detail: u64, out: &mut dyn Write) -> Result<()> {
-    let per_step = match chosen.requests {
-        requests if requests <= detail => 1,
-        requests => requests.div_ceil(GROUPS.min(detail.max(1))),
+    let per_step = match chosen.steps {
+        steps if steps <= detail => 1,
+        steps => steps.div_ceil(GROUPS.min(detail.max(1))),
     };
     let header = &chosen.header;
     let mut player = chosen.player(path)?;
@@ -103,6 +106,7 @@ pub fn write(path: &Path, chosen: &Chosen, detail: u64, out: &mut dyn Write) -> 
         },
         has_time: header.clock == Clock::Nanoseconds,
         requests: chosen.requests,
+        runs: chosen.steps,
         events: chosen.events,
         steps,
         per_step,
@@ -147,7 +151,7 @@ struct Packer {
 /// What is collected until a group is complete.
 #[derive(Default)]
 struct Group {
-    requests: u64,
+    steps: u64,
     last: Option<Step>,
     before: Counts,
     /// By number of the track: host blocks written there, blocks written back there.
@@ -187,7 +191,7 @@ impl Packer {
             return self.end_row();
         }
         let group = &mut self.group;
-        group.requests += 1;
+        group.steps += 1;
         let track = |place| track_number(&self.geometry, place);
         for place in step
             .written()
@@ -205,14 +209,14 @@ impl Packer {
         if let Some(last) = &mut group.last {
             last.strategy = last.strategy.or(strategy);
         }
-        if group.requests == self.per_step {
+        if group.steps == self.per_step {
             self.put_group(used)?;
         }
         Ok(())
     }
 
     fn finish(mut self, used: &Bits) -> Result<(u64, Vec<u8>, Counts)> {
-        if self.group.requests > 0 {
+        if self.group.steps > 0 {
             self.put_group(used)?;
         }
         self.out.write_all(&self.row)?;
@@ -283,6 +287,7 @@ impl Packer {
         };
         let lists = [&step.taken, &step.touched, &step.freed];
         let mut head = op;
+        head |= u64::from(step.request.more) << 2;
         head |= u64::from(step.strategy.is_some()) << 3;
         for (list, bit) in lists.into_iter().zip(4..) {
             head |= u64::from(!list.is_empty()) << bit;

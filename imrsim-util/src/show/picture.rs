@@ -48,11 +48,14 @@ impl FromStr for At {
 }
 
 impl At {
-    /// The moment of a zone of so many blocks to which so many requests were made.
+    /// The moment of a zone of so many blocks to which so many requests were made. More than all of them, and
+    /// a share of 100 %, is the end.
     fn in_zone(self, requests: u64, blocks: u32) -> Wanted {
         let blocks_of = |share: f64| (share * f64::from(blocks)).ceil() as u32;
         match self {
-            Self::Request(number) => Wanted::Request(number.min(requests)),
+            Self::Request(number) if number > requests => Wanted::End,
+            Self::Request(number) => Wanted::Request(number),
+            Self::Share(share) if share >= 1.0 => Wanted::End,
             // CAST: a share of a number that is far below 2^53.
             Self::Share(share) => Wanted::Request((share * requests as f64).round() as u64),
             Self::Used(share) => Wanted::Used(blocks_of(share), false),
@@ -64,16 +67,19 @@ impl At {
 /// Which moment, in numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
-    /// After so many requests.
+    /// With the first step with which so many requests are counted.
     Request(u64),
+    /// With the last step.
+    End,
     /// When so many places are in use; whether a request has to rewrite, too.
     Used(u32, bool),
 }
 
 impl Wanted {
-    fn is(self, requests: u64, step: &Step, used: &Bits) -> bool {
+    fn is(self, requests: u64, is_last: bool, step: &Step, used: &Bits) -> bool {
         match self {
             Self::Request(number) => requests == number,
+            Self::End => is_last,
             Self::Used(places, rewrite) => {
                 used.count() >= places && (!rewrite || !step.rmws.is_empty())
             }
@@ -102,13 +108,15 @@ impl Moment {
         let wanted = at.in_zone(chosen.requests, chosen.header.geometry.zone_blocks());
         let mut player = chosen.player(path)?;
         let mut counts = Counts::default();
+        let mut steps = 0;
         let mut found = None;
         let _ = steps::play(&mut player, chosen.zone, |step, used| {
             if wanted == Wanted::Request(0) {
                 found = Some((None, step.used_before(used)));
             } else {
                 counts.add(step);
-                if wanted.is(counts.requests, step, used) {
+                steps += 1;
+                if wanted.is(counts.requests, steps == chosen.steps, step, used) {
                     found = Some((Some(step.clone()), used.clone()));
                 }
             }

@@ -140,7 +140,7 @@ class Recording {
       this.request(step);
     } else {
       this.request(step);
-      counts.requests += 1;
+      if (!step.more) counts.requests += 1;
       if (step.op === "read") counts.read += step.blocks;
       if (step.op === "write") counts.written += step.blocks;
       counts.extra += step.extra;
@@ -159,6 +159,8 @@ class Recording {
     const head = numbers.next();
     const has = (bit) => (head >> bit) & 1;
     step.op = OPS[head & 3];
+    /** Whether another step counts as the request that this is a run of. */
+    step.more = has(2) === 1;
     if (has(3)) this.phases = numbers.next();
     if (this.about.hasTime) this.time += numbers.next();
     step.time = this.time;

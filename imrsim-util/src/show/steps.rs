@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Steps of a recording: a request of the host, and all that the drive does for it.
+//! Steps of a recording: a request of the host, and all that the drive does for it. Recordings of drives
+//! of the kernel have a step for each run of a request, and one of them counts as the request.
 //!
 //! What happens belongs to the request before it. Of requests that a drive of the kernel works on at the
 //! same time, rewrites may be shown one step late.
@@ -116,7 +117,7 @@ impl Counts {
     /// Counts a step.
     pub fn add(&mut self, step: &Step) {
         let blocks = u64::from(step.request.blocks);
-        self.requests += 1;
+        self.requests += u64::from(!step.request.more);
         match step.request.op {
             Op::Read => self.read += blocks,
             Op::Write => self.written += blocks,
