@@ -78,7 +78,7 @@ pub(super) struct ShowArgs {
     #[arg(short, long, value_name = "FILE", requires = "what")]
     output: Option<PathBuf>,
     /// The moment: after so many requests to the zone (1234) or such a share of them (50%); when so much of the
-    /// zone is in use (used=30%), or rewrites from there on (rewrite=70%) [default: 100%]
+    /// zone is in use (used=30%), or with the first rewrite once it is (rewrite=70%) [default: 100%]
     #[arg(
         long,
         value_name = "MOMENT",
@@ -186,7 +186,7 @@ impl ShowArgs {
         if recording.metadata().is_ok_and(is_device) {
             return Err(usage(format!(
                 "{shown} is a device, no recording: 'imrsim_util show {shown}' shows a drive, and \
-                 'imrsim_util simulate --record' makes recordings"
+                 'imrsim_util record {shown} -o FILE' makes a recording of it"
             )));
         }
         if recording.metadata().is_ok_and(|it| !it.is_file()) {
